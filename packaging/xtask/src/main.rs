@@ -1,0 +1,3 @@
+//! The one door for the project's own commands.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the system says of a process: identity, descendants, who holds a pipe.

@@ -1,0 +1,1 @@
+//! The helper: holds one process tree and proves when it is empty.

@@ -1,0 +1,2 @@
+//! The helper's entry.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Typed system calls for the helper: the only unsafe it has.

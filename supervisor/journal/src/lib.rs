@@ -1,0 +1,3 @@
+//! The durable record of a domain: schema, writer, fence, reader.
+mod model;
+pub use model::*;

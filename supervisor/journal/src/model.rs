@@ -1,0 +1,428 @@
+//! The rows of a domain, as plain values. Nothing here touches SQLite.
+//!
+//! Times are wall clock, milliseconds since 1970: for people, never for decisions. What another
+//! part of the system owns (identities, results, budgets) is JSON text to the journal.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Declares an enum whose variants have a fixed name in the database and in JSON.
+macro_rules! named {
+    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name in the database and in JSON.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownName;
+
+            fn from_str(text: &str) -> Result<Self, UnknownName> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => Err(UnknownName { of: stringify!($name), found: text.to_owned() }),
+                }
+            }
+        }
+    };
+}
+
+/// A stored name that this release does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{found:?} is not a known {of}")]
+pub struct UnknownName {
+    /// The kind of name that was expected.
+    pub of: &'static str,
+    /// What was found.
+    pub found: String,
+}
+
+named! {
+    /// Where a Run is in its life. The last four are terminal and never change.
+    RunStatus {
+        /// Recorded, not begun.
+        Queued = "queued",
+        /// Being prepared.
+        Starting = "starting",
+        /// At work.
+        Running = "running",
+        /// Being stopped.
+        Stopping = "stopping",
+        /// Its host reported success.
+        Succeeded = "succeeded",
+        /// Its host reported failure, or it was found broken after a crash.
+        Failed = "failed",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+        /// What became of it cannot be proven.
+        Indeterminate = "indeterminate",
+    }
+}
+
+impl RunStatus {
+    /// Whether no other status can follow.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Indeterminate)
+    }
+}
+
+named! {
+    /// What an operation does.
+    OperationKind {
+        /// Runs a command.
+        Process = "process",
+        /// Changes one file.
+        Filesystem = "filesystem",
+        /// Waits for a decision.
+        Gate = "gate",
+        /// Belongs to the host.
+        Custom = "custom",
+        /// Keeps a command running.
+        Service = "service",
+        /// Captures a workspace.
+        Snapshot = "snapshot",
+        /// Restores a workspace.
+        Rollback = "rollback",
+    }
+}
+
+named! {
+    /// Where an operation is in its life.
+    OperationStatus {
+        /// Known, nothing recorded of it that matters.
+        Pending = "pending",
+        /// Its intent and its leases are durable; it has no process.
+        IntentRegistered = "intent_registered",
+        /// Its process is known and may run.
+        Active = "active",
+        /// It is being stopped.
+        Stopping = "stopping",
+        /// It has a result.
+        Done = "done",
+    }
+}
+
+named! {
+    /// How an operation ended.
+    Outcome {
+        /// It did what it should.
+        Succeeded = "succeeded",
+        /// It did not.
+        Failed = "failed",
+        /// It was cancelled.
+        Cancelled = "cancelled",
+        /// What became of it cannot be proven; its leases are kept.
+        Indeterminate = "indeterminate",
+    }
+}
+
+named! {
+    /// Why an operation or a Run ended.
+    TerminationReason {
+        /// By itself.
+        Completed = "completed",
+        /// Somebody asked.
+        UserCancelled = "user_cancelled",
+        /// Its time was over.
+        TimedOut = "timed_out",
+        /// Something more important needed its resources.
+        ResourcePreempted = "resource_preempted",
+        /// The supervisor died and nothing shows how it went on.
+        CrashDetected = "crash_detected",
+        /// It is gone, and nobody saw how it ended.
+        ExitUnobserved = "exit_unobserved",
+        /// It used more memory than it might.
+        MemoryExceeded = "memory_exceeded",
+        /// It used more processor time than it might.
+        CpuExceeded = "cpu_exceeded",
+        /// It had more processes than it might.
+        PidsExceeded = "pids_exceeded",
+        /// It printed more than it might.
+        OutputExceeded = "output_exceeded",
+        /// Its client went away.
+        ClientLost = "client_lost",
+    }
+}
+
+named! {
+    /// One of a command's two output streams.
+    Stream {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
+}
+
+named! {
+    /// How a submission was answered without running anything.
+    ReplayMode {
+        /// It joined the same operation in flight.
+        Joined = "joined",
+        /// It got the recorded result.
+        Recorded = "recorded",
+        /// It got an indeterminate result, untouched.
+        Indeterminate = "indeterminate",
+    }
+}
+
+/// A body of work that Runs belong to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// Unique in the domain.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// When it was first recorded.
+    pub created_at_ms: i64,
+    /// Whatever its host keeps with it.
+    pub meta: Value,
+}
+
+/// One attempt at a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Unique in the domain.
+    pub id: String,
+    /// The task it belongs to.
+    pub task_id: String,
+    /// Who runs it, for people.
+    pub owner: String,
+    /// Where it is.
+    pub status: RunStatus,
+    /// Why it ended; null while it has not.
+    pub termination_reason: Option<TerminationReason>,
+    /// When it began.
+    pub started_at_ms: i64,
+    /// When it ended; null while it has not.
+    pub ended_at_ms: Option<i64>,
+    /// Its configuration, already sanitised by the caller.
+    pub config: Value,
+}
+
+/// One operation with everything that is recorded of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    /// Chosen by the caller, unique in the domain: the idempotency key.
+    pub id: String,
+    /// The Run it belongs to.
+    pub run_id: String,
+    /// What it does.
+    pub kind: OperationKind,
+    /// For people.
+    pub name: String,
+    /// Hash over everything that makes it the same operation.
+    pub input_fingerprint: String,
+    /// Where it is.
+    pub status: OperationStatus,
+    /// Names of the resources it holds while it runs.
+    pub required_resources: Vec<String>,
+    /// Folders that it may write.
+    pub mutation_roots: Vec<String>,
+    /// The token it was admitted under.
+    pub capability_id: Option<String>,
+    /// Its time limit.
+    pub timeout_ms: Option<u64>,
+    /// Its budget.
+    pub resource_budget: Option<Value>,
+    /// The first stored output file.
+    pub output_ref: Option<String>,
+    /// Who its process is; null until that is known.
+    pub process_identity: Option<Value>,
+    /// Who holds its process; null until that is known.
+    pub holder: Option<Value>,
+    /// Whether it was promised that nothing runs before its identity is durable. Evidence:
+    /// written once, never inferred.
+    pub spawn_gated: Option<bool>,
+    /// When it was recorded.
+    pub created_at_ms: i64,
+    /// When its result was recorded.
+    pub finished_at_ms: Option<i64>,
+    /// How it ended; null while it has not.
+    pub outcome: Option<Outcome>,
+    /// Its result without its output, as the kernel wrote it.
+    pub result: Option<Value>,
+}
+
+/// What is kept of one output stream of a finished operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Which stream.
+    pub stream: Stream,
+    /// How many bytes the command wrote to it.
+    pub total_bytes: u64,
+    /// SHA-256 over the bytes that were stored, in hexadecimal; null after a storage error.
+    pub sha256: Option<String>,
+    /// Name of the file in the artifacts folder that holds all of it; null when there is none.
+    pub artifact: Option<String>,
+    /// All of it, when it was small enough to keep here.
+    pub content: Option<Vec<u8>>,
+    /// What went wrong with storing it.
+    pub spill_error: Option<String>,
+}
+
+/// One entry of the append-only record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// Position, strictly increasing, never used twice.
+    pub seq: i64,
+    /// The Run it belongs to.
+    pub run_id: Option<String>,
+    /// The operation it belongs to.
+    pub operation_id: Option<String>,
+    /// What happened, as an upper-case name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The facts.
+    pub payload: Value,
+    /// When.
+    pub timestamp_ms: i64,
+}
+
+/// A resource that an operation holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lease {
+    /// The resource.
+    pub resource_id: String,
+    /// Its holder.
+    pub operation_id: String,
+    /// Since when.
+    pub acquired_at_ms: i64,
+}
+
+/// The owner of a domain, past or present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// A new one for each opening.
+    pub owner_id: String,
+    /// Strictly increasing over the life of the domain.
+    pub epoch: i64,
+    /// Its process id, for people.
+    pub pid: u32,
+    /// Its host's name, for people.
+    pub hostname: String,
+    /// When it took the domain.
+    pub acquired_at_ms: i64,
+    /// When it gave the domain back; null while it holds it or if it died.
+    pub released_at_ms: Option<i64>,
+}
+
+/// One step of a commit. The steps of one commit happen together or not at all.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Adds a task, or gives a known one another name and meta.
+    SaveTask(Task),
+    /// Adds a Run.
+    AddRun(Run),
+    /// Adds an operation in status `intent_registered` with its leases, and journals
+    /// `OPERATION_INTENT_REGISTERED`.
+    RegisterOperation(Box<NewOperation>),
+    /// Gives a registered operation its process and journals the transition to `active`.
+    ActivateOperation {
+        /// Which.
+        operation_id: String,
+        /// Who its process is.
+        process_identity: Value,
+        /// Who holds it.
+        holder: Value,
+    },
+    /// Journals the transition of an active operation to `stopping`.
+    StopOperation {
+        /// Which.
+        operation_id: String,
+        /// Why it is stopped.
+        reason: TerminationReason,
+    },
+    /// Gives an unfinished operation its result; once.
+    FinishOperation(Box<Finish>),
+    /// Journals that a submission was answered from the record.
+    NoteReplay {
+        /// The operation that answered.
+        operation_id: String,
+        /// How.
+        mode: ReplayMode,
+        /// The Run that asked.
+        calling_run_id: String,
+        /// The Run the operation belongs to.
+        original_run_id: String,
+        /// The operation's status when it answered.
+        original_status: OperationStatus,
+    },
+    /// Ends a Run; a Run that has the same terminal status already is left alone.
+    EndRun {
+        /// Which.
+        run_id: String,
+        /// A terminal status.
+        status: RunStatus,
+        /// Why.
+        reason: TerminationReason,
+    },
+}
+
+/// A new operation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewOperation {
+    /// See [`Operation::id`].
+    pub id: String,
+    /// See [`Operation::run_id`]; the Run must exist and must not have ended.
+    pub run_id: String,
+    /// See [`Operation::kind`].
+    pub kind: OperationKind,
+    /// See [`Operation::name`].
+    pub name: String,
+    /// See [`Operation::input_fingerprint`].
+    pub input_fingerprint: String,
+    /// Resources to lease with it; each must be free.
+    pub required_resources: Vec<String>,
+    /// See [`Operation::mutation_roots`].
+    pub mutation_roots: Vec<String>,
+    /// See [`Operation::capability_id`].
+    pub capability_id: Option<String>,
+    /// See [`Operation::timeout_ms`].
+    pub timeout_ms: Option<u64>,
+    /// See [`Operation::resource_budget`].
+    pub resource_budget: Option<Value>,
+    /// See [`Operation::spawn_gated`].
+    pub spawn_gated: Option<bool>,
+}
+
+/// A result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finish {
+    /// The operation.
+    pub operation_id: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The result as JSON, without output text.
+    pub result: Value,
+    /// What is kept of its output.
+    pub outputs: Vec<Output>,
+    /// Whether its leases are freed; they are kept when its end cannot be proven.
+    pub release_resources: bool,
+}

@@ -1,0 +1,1 @@
+//! The supervised execution kernel: domains, operations, output, recovery.

@@ -1,0 +1,3 @@
+//! Ratios against a bare spawn.
+
+fn main() {}

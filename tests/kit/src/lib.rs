@@ -1,0 +1,1 @@
+//! What every test stands on: its own domain, a deadline, a check that nothing is left.

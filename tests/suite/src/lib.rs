@@ -1,0 +1,1 @@
+//! The whole system driven from outside; see `tests/`.
