@@ -1,0 +1,46 @@
+//! Control groups v2: delegation, leaves, limits.
+//!
+//! A hard limit on memory, processes or processor time needs a control group that xioflow may
+//! make children in: a *delegated* one. This crate says whether the group of the calling process
+//! is that, what is missing, and with which command to get it.
+//!
+//! - [`delegation`] only reads. It believes `/proc/self/cgroup` and `/proc/self/mountinfo`, never
+//!   a fixed layout: distributions nest their slices differently.
+//! - [`prove_leaf`] makes an empty child group and removes it. It moves no process.
+//!
+//! Inherited from the kernel:
+//!
+//! - A group that hands controllers to its children may hold no process itself, save the real
+//!   root ("no internal processes").
+//! - A controller belongs to one hierarchy. What version 1 holds, version 2 cannot offer.
+//! - Moving a process takes write access to `cgroup.procs` of the common ancestor too.
+//! - `cgroup.kill` exists since Linux 5.14, and never in the root.
+//!
+//! Every question has three answers: see [`Answer`]. Neighbours: the kernel crate decides what to
+//! do about a limit; this one knows neither frames nor policy. Tests use trees made of plain
+//! files, so they need no privilege; the ones that ask the real system check consistency only.
+//!
+//! Source: kernel admin guide, "Control Group v2"; cgroups(7); proc_pid_mountinfo(5).
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod controller;
+mod delegation;
+mod hierarchy;
+mod host;
+mod membership;
+mod mountinfo;
+mod own_group;
+mod proof;
+mod remedy;
+mod verdict;
+
+pub use answer::Answer;
+pub use controller::{Controller, Controllers};
+pub use delegation::{Delegation, delegation};
+pub use hierarchy::Hierarchy;
+pub use host::Host;
+pub use own_group::{GroupType, OwnGroup};
+pub use proof::{Proof, ProofError, prove_leaf};
+pub use verdict::{Reason, Shortfall, Verdict};
