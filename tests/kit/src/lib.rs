@@ -1,1 +1,29 @@
-//! What every test stands on: its own domain, a deadline, a check that nothing is left.
+//! What every test stands on.
+//!
+//! A [`Stage`] is one test's world: a private folder with a home, a domain and the project's
+//! programs, a cleared environment, and a check at its end that nothing it caused is left. A
+//! [`Run`] is one command in it, with a deadline and a report for a person when it goes wrong.
+//! A [`Holder`] is the real helper at the other end of a socket, for tests that speak frames.
+//!
+//! ```no_run
+//! let stage = xioflow_kit::Stage::new();
+//! let run = stage.xioflow().args(["run", "--", "true"]).finish();
+//! run.assert_code(0);
+//! ```
+//!
+//! Nothing here sleeps: [`wait`] uses pidfds and inotify, each wait with a [`Deadline`]. The kit
+//! knows the protocol and nothing else of the project, so it cannot share its mistakes. It
+//! panics where a library would return an error, because its callers are tests.
+
+#![forbid(unsafe_code)]
+
+mod holder;
+mod leftovers;
+mod run;
+mod stage;
+pub mod wait;
+
+pub use holder::{Holder, Order, Received};
+pub use run::{Finished, Run, Started};
+pub use stage::{Stage, each_user, fixture_pids, running_as_root};
+pub use wait::Deadline;

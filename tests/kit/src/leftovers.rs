@@ -1,0 +1,87 @@
+//! Finds what a test has caused and not ended.
+//!
+//! A process belongs to a stage if the stage's nonce is in its environment, or if it executes
+//! or stands in a file of the stage's folder. The second covers the helper, whose environment
+//! is empty.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_process};
+
+use crate::wait::{self, Deadline};
+
+/// A process that a stage has caused.
+#[derive(Debug)]
+pub(crate) struct Leftover {
+    pub(crate) pid: u32,
+    command: String,
+}
+
+impl std::fmt::Display for Leftover {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.pid, self.command)
+    }
+}
+
+/// All living processes of the stage with this nonce and folder.
+pub(crate) fn scan(nonce: &str, folder: &Path) -> Vec<Leftover> {
+    let entries = fs::read_dir("/proc").expect("/proc is mounted");
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != std::process::id() && belongs(*pid, nonce, folder))
+        .filter(|pid| wait::is_alive(*pid))
+        .map(|pid| Leftover {
+            pid,
+            command: command_of(pid),
+        })
+        .collect()
+}
+
+/// What cannot be read has ended meanwhile, or is not ours to read and so not ours.
+fn belongs(pid: u32, nonce: &str, folder: &Path) -> bool {
+    let below = |name: &str| {
+        fs::read_link(format!("/proc/{pid}/{name}")).is_ok_and(|link| link.starts_with(folder))
+    };
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let marked = environment
+        .windows(nonce.len())
+        .any(|window| window == nonce.as_bytes());
+    marked || below("exe") || below("cwd")
+}
+
+fn command_of(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .trim_end_matches('\0')
+        .replace('\0', " ")
+}
+
+/// Ends them all; what a failed test leaves must not disturb the next one.
+pub(crate) fn kill(leftovers: &[Leftover]) {
+    for leftover in leftovers {
+        match kill_process(wait::to_pid(leftover.pid), Signal::KILL) {
+            // It may have ended since the scan.
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => panic!("kill {leftover}: {error}"),
+        }
+    }
+    let deadline = Deadline::usual();
+    for leftover in leftovers {
+        assert!(
+            wait::pid_gone(leftover.pid, deadline),
+            "{leftover} outlives SIGKILL"
+        );
+    }
+}
+
+/// Mount points below the folder.
+pub(crate) fn mounts(folder: &Path) -> Vec<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("/proc is mounted");
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+    points
+        .filter(|point| Path::new(point).starts_with(folder))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,395 @@
+//! One command of a test: a deadline, both streams, and a report when it goes wrong.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
+use serde_json::Value;
+
+use crate::stage::Stage;
+use crate::wait::{Deadline, to_pid};
+
+/// How much of each stream a report shows, in bytes.
+const SHOWN_MAX: usize = 4096;
+/// How much of each word of a command a report shows, in characters.
+const WORD_SHOWN_MAX: usize = 200;
+
+/// A command that is being described.
+#[derive(Debug)]
+#[must_use = "a run does nothing until it is started or finished"]
+pub struct Run<'a> {
+    stage: &'a Stage,
+    command: Command,
+    deadline: Duration,
+    stdin: Option<Vec<u8>>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(stage: &'a Stage, program: OsString) -> Self {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .envs(stage.environment())
+            .current_dir(stage.path(""));
+        if let Some(id) = stage.user_id() {
+            // As root, std also drops all supplementary groups on the way to another user.
+            command.uid(id).gid(id);
+        }
+        Self {
+            stage,
+            command,
+            deadline: Deadline::USUAL,
+            stdin: None,
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Takes a variable away.
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Starts in another folder.
+    pub fn cwd(mut self, folder: impl AsRef<Path>) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Gives the command this input instead of none. At most what a pipe holds, 64 KiB.
+    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(bytes.into());
+        self
+    }
+
+    /// Takes another deadline than [`Deadline::USUAL`].
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Runs the command to its end.
+    ///
+    /// # Panics
+    /// When it cannot be started, or neither it nor its streams end by the deadline.
+    pub fn finish(self) -> Finished {
+        self.start().finish()
+    }
+
+    /// Starts the command.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(mut self) -> Started<'a> {
+        let stdin = if self.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        };
+        self.command
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let line = Line::of(&self.command);
+        let mut child = self
+            .command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
+        feed(child.stdin.take(), self.stdin.as_deref());
+        let (stage, begun, deadline) = (self.stage, Instant::now(), Deadline::after(self.deadline));
+        Started {
+            stage,
+            child,
+            line,
+            begun,
+            deadline,
+        }
+    }
+}
+
+/// The pipe is closed at the end of this function, which is the end of the command's input.
+fn feed(pipe: Option<ChildStdin>, bytes: Option<&[u8]>) {
+    if let (Some(mut pipe), Some(bytes)) = (pipe, bytes) {
+        assert!(
+            bytes.len() <= 64 * 1024,
+            "a test's input has to fit into a pipe"
+        );
+        // A command that does not read its input is no error.
+        drop(pipe.write_all(bytes));
+    }
+}
+
+/// A command that was started.
+#[derive(Debug)]
+#[must_use = "a started run has to be finished"]
+pub struct Started<'a> {
+    stage: &'a Stage,
+    child: Child,
+    line: Line,
+    begun: Instant,
+    deadline: Deadline,
+}
+
+impl Started<'_> {
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(to_pid(self.pid()), signal)
+            .unwrap_or_else(|error| panic!("signal {signal:?} to {}: {error}", self.line));
+    }
+
+    /// Waits for its end and the end of both its streams.
+    ///
+    /// # Panics
+    /// When the deadline passes first; everything that the stage has caused is killed then.
+    pub fn finish(mut self) -> Finished {
+        let mut streams = [
+            Stream::from(self.child.stdout.take()),
+            self.child.stderr.take().into(),
+        ];
+        let ended = self.drain(&mut streams);
+        let living = if ended {
+            Vec::new()
+        } else {
+            self.stage.living()
+        };
+        if !ended {
+            self.stage.kill_all();
+        }
+        let status = self
+            .child
+            .wait()
+            .expect("a child of ours can be waited for");
+        let elapsed = self.begun.elapsed();
+        let [stdout, stderr] = streams.map(|stream| stream.bytes);
+        let finished = Finished {
+            line: self.line,
+            status,
+            stdout,
+            stderr,
+            elapsed,
+        };
+        assert!(
+            ended,
+            "no end by the deadline; living then: {living:?}\n{finished}"
+        );
+        finished
+    }
+
+    fn drain(&mut self, streams: &mut [Stream; 2]) -> bool {
+        let pidfd = pidfd_open(to_pid(self.pid()), PidfdFlags::empty()).expect("a child of ours");
+        let mut ended = false;
+        while !ended || streams.iter().any(Stream::is_open) {
+            let mut fds = Vec::with_capacity(3);
+            if !ended {
+                fds.push(PollFd::new(&pidfd, PollFlags::IN));
+            }
+            let open = streams.iter().filter_map(|stream| stream.source.as_ref());
+            fds.extend(open.map(|source| PollFd::new(source, PollFlags::IN)));
+            if !self.deadline.poll(&mut fds) {
+                return false;
+            }
+            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut ready = ready.into_iter();
+            if !ended {
+                ended = ready.next().expect("one answer a question");
+            }
+            for stream in streams.iter_mut().filter(|stream| stream.is_open()) {
+                if ready.next().expect("one answer a question") {
+                    stream.read();
+                }
+            }
+        }
+        true
+    }
+}
+
+/// One stream of a command, as far as it was read.
+#[derive(Debug)]
+struct Stream {
+    source: Option<File>,
+    bytes: Vec<u8>,
+}
+
+impl<T: Into<std::os::fd::OwnedFd>> From<Option<T>> for Stream {
+    fn from(pipe: Option<T>) -> Self {
+        Self {
+            source: pipe.map(|pipe| File::from(pipe.into())),
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Stream {
+    fn is_open(&self) -> bool {
+        self.source.is_some()
+    }
+
+    fn read(&mut self) {
+        let mut block = [0; 64 * 1024];
+        let source = self.source.as_mut().expect("only open streams are read");
+        match source.read(&mut block).expect("a pipe can be read") {
+            0 => self.source = None,
+            len => self.bytes.extend_from_slice(&block[..len]),
+        }
+    }
+}
+
+/// A command's words and folder, for reports.
+#[derive(Debug, Clone)]
+struct Line {
+    words: Vec<OsString>,
+    folder: PathBuf,
+}
+
+impl Line {
+    fn of(command: &Command) -> Self {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        Self {
+            words: words.map(OsStr::to_owned).collect(),
+            folder: command
+                .get_current_dir()
+                .unwrap_or(Path::new(""))
+                .to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for word in &self.words {
+            let shown: String = format!("{word:?}").chars().take(WORD_SHOWN_MAX).collect();
+            write!(f, "{shown} ")?;
+        }
+        write!(f, "in {}", self.folder.display())
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    line: Line,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained about.
+    pub stderr: Vec<u8>,
+    /// How long it and its streams took.
+    pub elapsed: Duration,
+}
+
+impl Finished {
+    /// Checks the exit status.
+    ///
+    /// # Panics
+    /// With the whole report when it is another one.
+    pub fn assert_code(&self, code: i32) -> &Self {
+        assert!(
+            self.status.code() == Some(code),
+            "expected exit status {code}\n{self}"
+        );
+        self
+    }
+
+    /// Checks standard output, byte for byte.
+    ///
+    /// # Panics
+    /// With the whole report when it differs.
+    pub fn assert_stdout(&self, expected: impl AsRef<[u8]>) -> &Self {
+        let expected = expected.as_ref();
+        assert!(
+            self.stdout == expected,
+            "expected stdout {}\n{self}",
+            expected.escape_ascii()
+        );
+        self
+    }
+
+    /// Checks standard error, byte for byte.
+    ///
+    /// # Panics
+    /// With the whole report when it differs.
+    pub fn assert_stderr(&self, expected: impl AsRef<[u8]>) -> &Self {
+        let expected = expected.as_ref();
+        assert!(
+            self.stderr == expected,
+            "expected stderr {}\n{self}",
+            expected.escape_ascii()
+        );
+        self
+    }
+
+    /// Checks that standard error has this text in it.
+    ///
+    /// # Panics
+    /// With the whole report when it has not.
+    pub fn assert_complains(&self, part: &str) -> &Self {
+        let text = String::from_utf8_lossy(&self.stderr);
+        assert!(text.contains(part), "expected {part:?} on stderr\n{self}");
+        self
+    }
+
+    /// Reads standard output as one JSON document.
+    ///
+    /// # Panics
+    /// With the whole report when it is none, or when anything else is on it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout)
+            .unwrap_or_else(|error| panic!("expected one JSON document: {error}\n{self}"))
+    }
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "command: {}", self.line)?;
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => writeln!(f, "status: exit {code}")?,
+            (None, signal) => writeln!(f, "status: signal {signal:?}")?,
+        }
+        writeln!(f, "elapsed: {:?}", self.elapsed)?;
+        for (name, bytes) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            let shown = &bytes[..bytes.len().min(SHOWN_MAX)];
+            writeln!(
+                f,
+                "{name} ({} bytes):\n{}",
+                bytes.len(),
+                String::from_utf8_lossy(shown)
+            )?;
+        }
+        Ok(())
+    }
+}

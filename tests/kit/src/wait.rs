@@ -1,0 +1,123 @@
+//! Waiting for facts instead of time: a process to be gone, a file to be there.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// The moment after which a wait has failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// Far beyond what anything takes on an idle machine, so that only a hang reaches it.
+    pub const USUAL: Duration = Duration::from_secs(30);
+
+    /// A deadline this long from now.
+    #[must_use]
+    pub fn after(duration: Duration) -> Self {
+        Self(Instant::now() + duration)
+    }
+
+    /// A deadline [`Deadline::USUAL`] from now.
+    #[must_use]
+    pub fn usual() -> Self {
+        Self::after(Self::USUAL)
+    }
+
+    /// How long it is until then; zero once it has passed.
+    #[must_use]
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn passed(self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Polls until something is ready; false when the deadline passes first.
+    pub(crate) fn poll(self, fds: &mut [PollFd<'_>]) -> bool {
+        loop {
+            let left = Timespec::try_from(self.left()).expect("deadlines are short");
+            match poll(fds, Some(&left)) {
+                Ok(0) => return false,
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                Err(error) => panic!("poll: {error}"),
+            }
+        }
+    }
+}
+
+/// Waits until the process has ended; false when the deadline passes first.
+///
+/// A zombie has ended: not every init reaps what it is given.
+#[must_use]
+pub fn pid_gone(pid: u32, deadline: Deadline) -> bool {
+    match pidfd_open(to_pid(pid), PidfdFlags::empty()) {
+        Ok(pidfd) => deadline.poll(&mut [PollFd::new(&pidfd, PollFlags::IN)]),
+        Err(Errno::SRCH) => true,
+        Err(error) => panic!("pidfd for {pid}: {error}"),
+    }
+}
+
+/// Whether the process lives now; a zombie does not.
+#[must_use]
+pub fn is_alive(pid: u32) -> bool {
+    !pid_gone(pid, Deadline::after(Duration::ZERO))
+}
+
+/// Waits until the file is there.
+///
+/// # Panics
+/// When the deadline passes first.
+pub fn file(path: &Path, deadline: Deadline) {
+    let folder = path.parent().expect("a file to wait for is in a folder");
+    in_folder(folder, deadline, || path.exists().then_some(()))
+        .unwrap_or_else(|| panic!("{} did not appear in time", path.display()));
+}
+
+/// Waits until `found` answers, asking again after each change in the folder.
+///
+/// Returns `None` when the deadline passes first.
+///
+/// # Panics
+/// When the folder cannot be watched.
+pub fn in_folder<T>(
+    folder: &Path,
+    deadline: Deadline,
+    mut found: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    use inotify::{CreateFlags, WatchFlags};
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify");
+    let changes = WatchFlags::CREATE
+        | WatchFlags::MOVED_TO
+        | WatchFlags::MODIFY
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::DELETE;
+    inotify::add_watch(&watch, folder, changes)
+        .unwrap_or_else(|error| panic!("watch {}: {error}", folder.display()));
+    let mut events = [0; 4096];
+    loop {
+        // The watch stands before the question, so no change falls between them.
+        if let Some(answer) = found() {
+            return Some(answer);
+        }
+        if !deadline.poll(&mut [PollFd::new(&watch, PollFlags::IN)]) {
+            return None;
+        }
+        while rustix::io::read(&watch, &mut events).is_ok_and(|len| len > 0) {}
+    }
+}
+
+pub(crate) fn to_pid(pid: u32) -> Pid {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a pid is a positive i32")
+}
