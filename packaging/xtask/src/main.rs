@@ -1,3 +1,74 @@
-//! The one door for the project's own commands.
+//! The one door for the project's own commands: `cargo xtask <verb>`.
+//!
+//! `verbs` holds what builds and runs, `tidy` the house rules, `tool` the way to other programs.
 
-fn main() {}
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it talks to people"
+)]
+
+mod elf;
+mod tidy;
+mod tool;
+mod verbs;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use tool::Failure;
+
+const HELP: &str = "\
+Usage: cargo xtask <verb> [argument...]
+
+  check            formatting, lints and documentation, all without a warning
+  test [ARG...]    build the programs, then run every test of the workspace; arguments go to
+                   `cargo test`, for example: cargo xtask test -p xioflow-suite --test command
+  tidy [--bless]   the house rules; --bless takes over the present source of the protocol
+                   once docs/protocol.md describes it
+  bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark
+
+Each verb says what it does and closes with one line. The exit status is 0 when all went well,
+1 when something failed, 64 for words that it does not know.
+docs/testing.md says what the suites are.";
+
+/// As sysexits.h.
+const EXIT_USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Some((verb, arguments)) = words.split_first() else {
+        println!("{HELP}");
+        return ExitCode::from(EXIT_USAGE);
+    };
+    let begun = Instant::now();
+    let result = match verb.as_str() {
+        "check" => verbs::check(),
+        "test" => verbs::test(arguments),
+        "bench" => verbs::bench(arguments),
+        "tidy" => tidy::run(arguments.iter().any(|word| word == "--bless")),
+        "help" | "--help" | "-h" => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("xtask: no verb {other:?}\n\n{HELP}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    close(verb, begun, result)
+}
+
+fn close(verb: &str, begun: Instant, result: Result<String, Failure>) -> ExitCode {
+    let seconds = begun.elapsed().as_secs();
+    match result {
+        Ok(summary) => {
+            println!("xtask {verb}: {summary}, in {seconds} s");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("xtask {verb}: failed after {seconds} s: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The house rules as tests. Each broken one is named with what to do instead.
+
+mod arrows;
+mod helper;
+mod protocol;
+mod sources;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::tool::{Count, Failure, read, root};
+
+/// A house rule that is broken somewhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Breach {
+    place: String,
+    fault: String,
+    instead: &'static str,
+}
+
+impl Breach {
+    fn new(place: impl fmt::Display, fault: impl Into<String>, instead: &'static str) -> Self {
+        Self {
+            place: place.to_string(),
+            fault: fault.into(),
+            instead,
+        }
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}\n    instead: {}",
+            self.place, self.fault, self.instead
+        )
+    }
+}
+
+/// Checks all rules. With `bless`, first takes over the protocol's source as described.
+pub(crate) fn run(bless: bool) -> Result<String, Failure> {
+    if bless {
+        protocol::bless()?;
+    }
+    let files = tracked_files()?;
+    let mut breaches = sources::check(&files)?;
+    breaches.extend(arrows::check()?);
+    breaches.extend(protocol::check()?);
+    breaches.extend(helper::check()?);
+    for breach in &breaches {
+        println!("{breach}");
+    }
+    match breaches.len() {
+        0 => Ok(format!("the house is in order, {} files", files.len())),
+        number => Err(Failure::Rules(Count(number))),
+    }
+}
+
+/// The files that git keeps or would keep, relative to the top.
+fn tracked_files() -> Result<Vec<PathBuf>, Failure> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let names = read(&mut git)?;
+    let names = names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from);
+    // A file that was removed but not committed yet is still in the index.
+    Ok(names.filter(|name| root().join(name).is_file()).collect())
+}
