@@ -1,0 +1,311 @@
+//! Processes and groups as checked values, and the calls that make, name and signal them.
+
+use core::fmt;
+use core::ptr;
+
+use linux_raw_sys::general as raw;
+
+use crate::{BorrowedFd, Errno, OwnedFd, Signal};
+
+/// A process that may be signalled: never 0, 1, or a negative number.
+///
+/// kill(2) gives those numbers other meanings (a group, everything, init); a value of this type
+/// cannot have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pid(i32);
+
+/// A process group that may be signalled: never 0 or 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(i32);
+
+fn checked(number: u32) -> Option<i32> {
+    i32::try_from(number).ok().filter(|&number| number > 1)
+}
+
+impl Pid {
+    /// Checks a number; `None` for 0, 1 and what is no process id.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        checked(number).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0.unsigned_abs()
+    }
+}
+
+impl GroupId {
+    /// Checks a number; `None` for 0, 1 and what is no group id.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        checked(number).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0.unsigned_abs()
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Proof that this process has one thread and no C library.
+///
+/// A copy of a process has only the thread that asked for it. With others, their locks would
+/// stay taken in the copy, and a C library keeps a thread's number that would be wrong in it.
+/// Only the entry point of a freestanding program hands this out.
+#[derive(Debug)]
+pub struct SingleThread(());
+
+impl SingleThread {
+    /// Asserts it.
+    ///
+    /// # Safety
+    /// The process has exactly one thread while the value lives, and what runs in a copy made by
+    /// [`fork`] uses no C library.
+    #[must_use]
+    pub const unsafe fn assert() -> Self {
+        Self(())
+    }
+}
+
+/// Which side of a [`fork`] this is.
+#[derive(Debug)]
+pub enum Fork {
+    /// The copy.
+    Child,
+    /// The original.
+    Parent {
+        /// The copy's number.
+        child: Pid,
+        /// A descriptor for it, where the kernel has them (Linux 5.2).
+        pidfd: Option<OwnedFd>,
+    },
+}
+
+/// Makes a copy of this process. Its end is told by SIGCHLD.
+///
+/// # Errors
+/// As in clone(2): EAGAIN at the limit of processes, ENOMEM.
+pub fn fork(_proof: &SingleThread) -> Result<Fork, Errno> {
+    let mut pidfd: i32 = -1;
+    let made = match clone3(&mut pidfd) {
+        // Not there before Linux 5.3, and filters of containers answer the same.
+        Err(Errno::ENOSYS) => clone(u64::from(raw::CLONE_PIDFD), &mut pidfd),
+        other => other,
+    };
+    let made = match made {
+        // No pidfds before Linux 5.2.
+        Err(Errno::EINVAL) => clone(0, &mut pidfd),
+        other => other,
+    }?;
+    let Some(child) = u32::try_from(made).ok().and_then(Pid::new) else {
+        return Ok(Fork::Child);
+    };
+    // SAFETY: a number that is not -1 was put there by this very clone, so it is new.
+    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw(pidfd) });
+    Ok(Fork::Parent { child, pidfd })
+}
+
+fn clone3(pidfd: &mut i32) -> Result<usize, Errno> {
+    // SAFETY: an all-zero `clone_args` is a valid value of a plain structure of integers.
+    let mut arguments: raw::clone_args = unsafe { core::mem::zeroed() };
+    arguments.flags = u64::from(raw::CLONE_PIDFD);
+    arguments.pidfd = ptr::from_mut(pidfd).expose_provenance() as u64;
+    arguments.exit_signal = u64::from(raw::SIGCHLD);
+    // SAFETY: no memory is shared (no CLONE_VM), so the copy goes on with its own stack at this
+    // very place; `fork` has the proof that no other thread is left behind. The kernel writes
+    // one i32 through `pidfd`, which is borrowed for the call.
+    unsafe { call!(clone3, &raw const arguments, size_of::<raw::clone_args>()) }
+}
+
+fn clone(extra: u64, pidfd: &mut i32) -> Result<usize, Errno> {
+    let flags = extra | u64::from(raw::SIGCHLD);
+    // SAFETY: as in `clone3`. The third argument is where the kernel puts the pidfd on every
+    // architecture; a null stack means the copy keeps this one; the rest is not asked for.
+    unsafe {
+        call!(
+            clone,
+            flags,
+            ptr::null::<u8>(),
+            ptr::from_mut(pidfd),
+            0usize,
+            0usize
+        )
+    }
+}
+
+/// Ends this process at once.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: takes no pointer and does not come back.
+        let _never = unsafe { call!(exit_group, status) };
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "process and user ids have 32 bits"
+)]
+const fn id(returned: usize) -> u32 {
+    returned as u32
+}
+
+/// This process.
+#[must_use]
+pub fn getpid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(getpid) }.map_or(0, id)
+}
+
+/// The parent of this process; 0 when it is outside this pid namespace.
+#[must_use]
+pub fn getppid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(getppid) }.map_or(0, id)
+}
+
+/// The effective user of this process.
+#[must_use]
+pub fn geteuid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(geteuid) }.map_or(u32::MAX, id)
+}
+
+/// Makes a session and a process group of its own for this process.
+///
+/// # Errors
+/// EPERM when it leads a group already.
+pub fn setsid() -> Result<(), Errno> {
+    // SAFETY: takes no pointer.
+    unsafe { call!(setsid) }.map(drop)
+}
+
+/// Sends a signal to one process by its number.
+///
+/// The caller knows that the number still means the process it thinks of: a child of its own
+/// that was not waited for.
+///
+/// # Errors
+/// ESRCH when there is none, EPERM when it is not ours to signal.
+pub fn kill(pid: Pid, signal: Signal) -> Result<(), Errno> {
+    // SAFETY: takes no pointer; `Pid` is above 1, so one process is meant.
+    unsafe { call!(kill, pid.0, signal.number()) }.map(drop)
+}
+
+/// Sends a signal to every process of a group at once.
+///
+/// # Errors
+/// ESRCH when the group is empty, EPERM when none of its processes may be signalled.
+pub fn kill_group(group: GroupId, signal: Signal) -> Result<(), Errno> {
+    // SAFETY: takes no pointer; `GroupId` is above 1, so its negation is neither 0 nor -1.
+    unsafe { call!(kill, -group.0, signal.number()) }.map(drop)
+}
+
+/// Whether a process has this number, also one that has ended and was not waited for.
+///
+/// # Errors
+/// ESRCH when there is none. EPERM means that there is one.
+pub fn probe(pid: Pid) -> Result<(), Errno> {
+    // SAFETY: takes no pointer; signal 0 checks and sends nothing.
+    unsafe { call!(kill, pid.0, 0u32) }.map(drop)
+}
+
+/// Opens a descriptor for a process.
+///
+/// # Errors
+/// As in pidfd_open(2): ESRCH, ENOSYS before Linux 5.3.
+pub fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: takes no pointer; the descriptor that comes back is new.
+    unsafe {
+        let returned = call!(pidfd_open, pid, 0u32)?;
+        Ok(OwnedFd::from_call(returned))
+    }
+}
+
+/// Sends a signal to the process of a pidfd, whatever became of its number.
+///
+/// # Errors
+/// ESRCH when it is gone, EPERM, ENOSYS before Linux 5.1.
+pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), Errno> {
+    // SAFETY: no siginfo is given; the descriptor is borrowed for the call.
+    unsafe {
+        call!(
+            pidfd_send_signal,
+            pidfd,
+            signal.number(),
+            ptr::null::<u8>(),
+            0u32
+        )
+    }
+    .map(drop)
+}
+
+/// `PIDFD_SIGNAL_PROCESS_GROUP` of pidfd_send_signal(2).
+const SIGNAL_PROCESS_GROUP: u32 = 1 << 2;
+
+/// Sends a signal to the group that the process of a pidfd leads or has led.
+///
+/// The group cannot be mistaken for a later one with the same number: the descriptor keeps hold
+/// of the number itself.
+///
+/// # Errors
+/// ESRCH when the group is empty; EINVAL before Linux 6.9; EPERM.
+pub fn pidfd_signal_group(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), Errno> {
+    // SAFETY: no siginfo is given; the descriptor is borrowed for the call.
+    unsafe {
+        call!(
+            pidfd_send_signal,
+            pidfd,
+            signal.number(),
+            ptr::null::<u8>(),
+            SIGNAL_PROCESS_GROUP
+        )
+    }
+    .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AsFd;
+
+    #[test]
+    fn numbers_with_another_meaning_are_no_targets() {
+        for number in [0, 1, u32::MAX, 1 << 31] {
+            assert_eq!(Pid::new(number), None);
+            assert_eq!(GroupId::new(number), None);
+        }
+        assert_eq!(Pid::new(2).map(Pid::number), Some(2));
+    }
+
+    #[test]
+    fn a_process_knows_itself_and_its_parent() {
+        assert_eq!(getpid(), std::process::id());
+        assert_eq!(getppid(), std::os::unix::process::parent_id());
+        assert_ne!(geteuid(), u32::MAX);
+    }
+
+    #[test]
+    fn a_pidfd_reaches_its_process() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep runs");
+        let pidfd = pidfd_open(child.id()).expect("pidfd opens");
+        pidfd_signal(pidfd.as_fd(), Signal::KILL).expect("signal is sent");
+        let status = child.wait().expect("sleep ends");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9)
+        );
+        assert_eq!(pidfd_signal(pidfd.as_fd(), Signal::KILL), Err(Errno::ESRCH));
+    }
+}
