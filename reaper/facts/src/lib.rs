@@ -1,1 +1,34 @@
-//! What the system says of a process: identity, descendants, who holds a pipe.
+//! What the system says of a process: identity, descendants, who holds a pipe. Reads only.
+//!
+//! Every question has the answers yes, no and *cannot tell*; a failed look is never taken for an
+//! empty world. Reading (files of proc(5)) and parsing are kept apart, so that parsing is tested
+//! on plain bytes.
+//!
+//! Both the helper and the supervisor ask here. Neighbours: `xioflow-sys` below; on systems other
+//! than Linux the crate is empty so far.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg(target_os = "linux")]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod boot;
+mod identity;
+mod note;
+mod path;
+mod pipe;
+mod read;
+mod stat;
+mod tree;
+
+pub use boot::{boot_id, boot_time_s, started_at_ms};
+pub use identity::{Identity, Verification, identity, pidfd_inode, verify};
+pub use note::{Note, process_note};
+pub use path::ProcPath;
+pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
+pub use read::CannotTell;
+pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
+pub use tree::{Descendant, Listing, Way, children, descendants};

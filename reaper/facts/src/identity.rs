@@ -1,0 +1,166 @@
+//! What tells one process from every other, also after its number is used again.
+
+use xioflow_sys::{AsFd, BorrowedFd, Errno, fstat, fstatfs_type, pidfd_open};
+
+use crate::{CannotTell, StatLine, boot_id, read_stat};
+
+/// Type of the file system of pidfds since Linux 6.9 (`PID_FS_MAGIC`), where the inode of a pidfd is
+/// unique for the boot. Before that, all pidfds share one anonymous inode.
+const PID_FS_MAGIC: u64 = 0x5049_4446;
+
+/// Who a process is. Never the text of its command line: that is no evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Process id, in the reader's pid namespace.
+    pub pid: u32,
+    /// When it started, in clock ticks after boot.
+    pub start_ticks: u64,
+    /// The boot it belongs to.
+    pub boot_id: [u8; 16],
+    /// Inode of a pidfd for it, where that is unique.
+    pub pidfd_inode: Option<u64>,
+}
+
+/// Whether the process with a number is still the one that was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// It is, and it lives.
+    Original,
+    /// It is not: ended (a zombie has ended), another process, another boot.
+    NotOriginal,
+    /// The system did not say.
+    CannotTell,
+}
+
+/// Says who the process with a number is; `None` when there is none.
+///
+/// # Errors
+/// [`CannotTell`] when there may be one and it cannot be read.
+pub fn identity(pid: u32) -> Result<Option<Identity>, CannotTell> {
+    let boot_id = boot_id()?;
+    let pidfd = pidfd_open(pid).ok();
+    let pidfd_inode = pidfd.as_ref().and_then(|pidfd| pidfd_inode(pidfd.as_fd()));
+    let mut line = StatLine::new();
+    // Read after the pidfd was opened: were the number used again in between, the descriptor
+    // would be dead, and the next look at either says so.
+    let stat = read_stat(pid, &mut line)?;
+    Ok(stat.map(|stat| Identity {
+        pid,
+        start_ticks: stat.start_ticks,
+        boot_id,
+        pidfd_inode,
+    }))
+}
+
+/// The inode of a pidfd, where the kernel makes it unique for the boot.
+#[must_use]
+pub fn pidfd_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    let kind = fstatfs_type(pidfd).ok()?;
+    if kind != PID_FS_MAGIC {
+        return None;
+    }
+    fstat(pidfd).ok().map(|stat| stat.inode)
+}
+
+/// Compares a recorded identity with the process that has its number now.
+#[must_use]
+pub fn verify(recorded: &Identity) -> Verification {
+    match boot_id() {
+        Ok(boot) if boot == recorded.boot_id => {}
+        Ok(_) => return Verification::NotOriginal,
+        Err(_) => return Verification::CannotTell,
+    }
+    let mut line = StatLine::new();
+    match read_stat(recorded.pid, &mut line) {
+        Ok(None) => Verification::NotOriginal,
+        Ok(Some(stat)) if stat.state.has_ended() => Verification::NotOriginal,
+        Ok(Some(stat)) if stat.start_ticks != recorded.start_ticks => Verification::NotOriginal,
+        Ok(Some(_)) => verify_inode(recorded),
+        Err(_) => Verification::CannotTell,
+    }
+}
+
+/// The finest evidence, where both the record and the kernel have it.
+fn verify_inode(recorded: &Identity) -> Verification {
+    let Some(expected) = recorded.pidfd_inode else {
+        return Verification::Original;
+    };
+    match pidfd_open(recorded.pid) {
+        Ok(pidfd) => match pidfd_inode(pidfd.as_fd()) {
+            Some(inode) if inode != expected => Verification::NotOriginal,
+            Some(_) | None => Verification::Original,
+        },
+        Err(Errno::ESRCH) => Verification::NotOriginal,
+        Err(_) => Verification::Original,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    fn sleeper() -> Child {
+        Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("sleep runs")
+    }
+
+    fn end(mut child: Child) {
+        child.kill().expect("killed");
+        child.wait().expect("waited for");
+    }
+
+    #[test]
+    fn a_living_process_is_the_original() {
+        let child = sleeper();
+        let who = identity(child.id()).expect("readable").expect("alive");
+        assert_eq!(verify(&who), Verification::Original);
+        end(child);
+        assert_eq!(verify(&who), Verification::NotOriginal);
+    }
+
+    #[test]
+    fn any_other_evidence_is_another_process() {
+        let child = sleeper();
+        let who = identity(child.id()).expect("readable").expect("alive");
+        let others = [
+            Identity {
+                start_ticks: who.start_ticks + 1,
+                ..who.clone()
+            },
+            Identity {
+                boot_id: [7; 16],
+                ..who.clone()
+            },
+            Identity {
+                pidfd_inode: who.pidfd_inode.map(|inode| inode + 1),
+                ..who.clone()
+            },
+        ];
+        for other in others.iter().filter(|&other| *other != who) {
+            assert_eq!(verify(other), Verification::NotOriginal, "{other:?}");
+        }
+        end(child);
+    }
+
+    #[test]
+    fn a_zombie_has_ended() {
+        let mut child = sleeper();
+        let who = identity(child.id()).expect("readable").expect("alive");
+        child.kill().expect("killed");
+        let pid = xioflow_sys::Pid::new(child.id()).expect("a child");
+        while xioflow_sys::peek(pid).expect("our child").is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(verify(&who), Verification::NotOriginal);
+        child.wait().expect("waited for");
+    }
+
+    #[test]
+    fn a_number_without_a_process_has_no_identity() {
+        assert_eq!(identity(4_194_305), Ok(None));
+    }
+}

@@ -1,0 +1,385 @@
+//! Who descends from a process, found downwards.
+//!
+//! The kernel lists the children of each thread (`/proc/<pid>/task/<tid>/children`); where it was
+//! built without that file, every process of the system is asked for its parent.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::str;
+
+use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, getdents, openat};
+
+use crate::path::proc_path;
+use crate::read::{is_gone, read_whole};
+use crate::{CannotTell, ProcPath, ProcessState, Stat, StatLine, read_stat};
+
+/// How often the children of the root are listed again for orphans that came to it meanwhile.
+const ROUNDS_MAX: usize = 8;
+
+/// One descendant, as it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descendant {
+    /// Process id.
+    pub pid: u32,
+    /// The parent it was seen with.
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
+    /// Its session.
+    pub session: u32,
+    /// When it started, in clock ticks after boot.
+    pub start_ticks: u64,
+    /// What it was doing.
+    pub state: ProcessState,
+    threads: u32,
+}
+
+/// How descendants were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From each process to its children.
+    Children,
+    /// By asking every process of the system for its parent.
+    Scan,
+}
+
+/// The descendants of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// All that were found, parents before their children. Zombies are among them.
+    pub processes: Vec<Descendant>,
+    /// How.
+    pub way: Way,
+    /// Whether every one could be looked into. If not, there may be more.
+    pub complete: bool,
+}
+
+impl Descendant {
+    fn new(stat: &Stat<'_>) -> Self {
+        Self {
+            pid: stat.pid,
+            parent: stat.parent,
+            group: stat.group,
+            session: stat.session,
+            start_ticks: stat.start_ticks,
+            state: stat.state,
+            threads: stat.threads,
+        }
+    }
+}
+
+/// Finds every descendant of `root`.
+///
+/// A process that changes its parent meanwhile is not lost if `root` is the subreaper of its
+/// descendants: its children are listed again until no new ones come up.
+///
+/// # Errors
+/// [`CannotTell`] when `root` itself cannot be looked into. A failed listing is never an empty one.
+pub fn descendants(root: u32) -> Result<Listing, CannotTell> {
+    let mut walk = Walk::new(root);
+    let threads = threads_of(root)?;
+    for _ in 0..ROUNDS_MAX {
+        let before = walk.found.len();
+        for &thread in &threads {
+            match walk.visit(root, thread) {
+                Ok(()) => {}
+                Err(Missing::File) => return scan(root),
+                Err(Missing::Answer(reason)) => return Err(reason),
+            }
+        }
+        walk.descend(before);
+        if walk.found.len() == before {
+            break;
+        }
+    }
+    Ok(Listing {
+        processes: walk.found,
+        way: Way::Children,
+        complete: walk.complete,
+    })
+}
+
+/// The children of `parent`, a process with a single thread, by number. Zombies are among them.
+///
+/// # Errors
+/// [`CannotTell`] when they cannot be listed.
+pub fn children(parent: u32) -> Result<Vec<u32>, CannotTell> {
+    match list_children(parent, parent) {
+        Ok(children) => Ok(children),
+        Err(Missing::File) => {
+            let all = scan(parent)?;
+            Ok(all
+                .processes
+                .iter()
+                .filter(|p| p.parent == parent)
+                .map(|p| p.pid)
+                .collect())
+        }
+        Err(Missing::Answer(reason)) => Err(reason),
+    }
+}
+
+enum Missing {
+    /// The kernel has no such file.
+    File,
+    /// It has, and could not be asked.
+    Answer(CannotTell),
+}
+
+struct Walk {
+    root: u32,
+    seen: BTreeSet<u32>,
+    found: Vec<Descendant>,
+    complete: bool,
+}
+
+impl Walk {
+    fn new(root: u32) -> Self {
+        Self {
+            root,
+            seen: BTreeSet::from([root]),
+            found: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Adds the children of one thread.
+    fn visit(&mut self, parent: u32, thread: u32) -> Result<(), Missing> {
+        for pid in list_children(parent, thread)? {
+            if !self.seen.contains(&pid) {
+                self.meet(parent, pid);
+            }
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, parent: u32, pid: u32) {
+        let mut line = StatLine::new();
+        match read_stat(pid, &mut line) {
+            // Anyone else with this number is a newcomer from elsewhere: the child is gone.
+            Ok(Some(stat)) if stat.parent == parent || stat.parent == self.root => {
+                self.seen.insert(pid);
+                self.found.push(Descendant::new(&stat));
+            }
+            Ok(_) => {}
+            Err(_) => self.complete = false,
+        }
+    }
+
+    /// Visits all that were found from `next` on, and all that are found by that.
+    fn descend(&mut self, mut next: usize) {
+        while let Some(&Descendant {
+            pid,
+            threads,
+            state,
+            ..
+        }) = self.found.get(next)
+        {
+            next += 1;
+            if state.has_ended() {
+                continue;
+            }
+            let visited = match threads {
+                1 => self.visit(pid, pid),
+                _ => self.visit_threads(pid),
+            };
+            if let Err(Missing::Answer(_)) = visited {
+                self.complete = false;
+            }
+        }
+    }
+
+    fn visit_threads(&mut self, pid: u32) -> Result<(), Missing> {
+        for thread in threads_of(pid).map_err(Missing::Answer)? {
+            self.visit(pid, thread)?;
+        }
+        Ok(())
+    }
+}
+
+/// The children of one thread. Those of a thread that is gone are an empty list: they have
+/// another parent now.
+fn list_children(parent: u32, thread: u32) -> Result<Vec<u32>, Missing> {
+    let path = proc_path!("/proc/{parent}/task/{thread}/children");
+    let mut text = Vec::new();
+    match read_whole(&path, &mut text) {
+        Ok(()) => numbers(&text).ok_or(Missing::Answer(CannotTell::Malformed { path })),
+        Err(Errno::ENOENT) => why_missing(parent, path),
+        Err(Errno::ESRCH) => Ok(Vec::new()),
+        Err(errno) => Err(Missing::Answer(CannotTell::Unreadable { path, errno })),
+    }
+}
+
+/// Tells a process that is gone from a kernel without the file.
+fn why_missing(parent: u32, path: ProcPath) -> Result<Vec<u32>, Missing> {
+    let own = proc_path!("/proc/thread-self/children");
+    match openat(CWD, own.as_c_str(), OpenFlags::READ, 0) {
+        Err(Errno::ENOENT) => return Err(Missing::File),
+        Err(errno) => return Err(Missing::Answer(CannotTell::Unreadable { path: own, errno })),
+        Ok(_) => {}
+    }
+    let mut line = StatLine::new();
+    match read_stat(parent, &mut line) {
+        // The process is there: it was one of its threads that ended.
+        Ok(_) => Ok(Vec::new()),
+        Err(_) => Err(Missing::Answer(CannotTell::Unreadable {
+            path,
+            errno: Errno::ENOENT,
+        })),
+    }
+}
+
+fn numbers(text: &[u8]) -> Option<Vec<u32>> {
+    str::from_utf8(text)
+        .ok()?
+        .split_ascii_whitespace()
+        .map(|word| word.parse().ok())
+        .collect()
+}
+
+/// The threads of a process; none when it is gone.
+fn threads_of(pid: u32) -> Result<Vec<u32>, CannotTell> {
+    let path = proc_path!("/proc/{pid}/task");
+    match list_numbers(path) {
+        Ok(threads) => Ok(threads),
+        // Without `/proc`, or hidden by it, a living process would look the same.
+        Err(errno) if is_gone(errno) => match read_stat(pid, &mut StatLine::new())? {
+            None => Ok(Vec::new()),
+            Some(_) => Err(CannotTell::Unreadable { path, errno }),
+        },
+        Err(errno) => Err(CannotTell::Unreadable { path, errno }),
+    }
+}
+
+/// The names in a directory that are numbers.
+pub(crate) fn list_numbers(path: ProcPath) -> Result<Vec<u32>, Errno> {
+    let directory = openat(CWD, path.as_c_str(), OpenFlags::DIRECTORY, 0)?;
+    let mut found = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let entries = getdents(directory.as_fd(), &mut buffer)?;
+        if entries.is_end() {
+            return Ok(found);
+        }
+        found.extend(entries.filter_map(|name| name.to_str().ok()?.parse::<u32>().ok()));
+    }
+}
+
+/// Finds descendants by the parents of all processes.
+fn scan(root: u32) -> Result<Listing, CannotTell> {
+    let path = proc_path!("/proc");
+    let all = list_numbers(path).map_err(CannotTell::unreadable(path))?;
+    let mut by_parent: BTreeMap<u32, Vec<Descendant>> = BTreeMap::new();
+    let mut complete = true;
+    for pid in all {
+        let mut line = StatLine::new();
+        match read_stat(pid, &mut line) {
+            Ok(Some(stat)) => {
+                by_parent
+                    .entry(stat.parent)
+                    .or_default()
+                    .push(Descendant::new(&stat));
+            }
+            Ok(None) => {}
+            Err(_) => complete = false,
+        }
+    }
+    Ok(Listing {
+        processes: below(root, &mut by_parent),
+        way: Way::Scan,
+        complete,
+    })
+}
+
+/// Everything below `root`, parents before children.
+fn below(root: u32, by_parent: &mut BTreeMap<u32, Vec<Descendant>>) -> Vec<Descendant> {
+    let mut found = by_parent.remove(&root).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        next += 1;
+        let children = by_parent.remove(&process.pid).unwrap_or_default();
+        found.extend(children);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+    use std::string::String;
+
+    /// A shell with two sleeping children, one of them below a second shell. It tells their
+    /// numbers, and holds until its standard input ends.
+    fn family() -> (Child, [u32; 3]) {
+        let script = "sleep 60 & echo $!; sh -c 'sleep 60 & echo $$ $!; read x; kill $!' <&3 & \
+                      read y; kill %1; wait";
+        let mut child = Command::new("/bin/bash")
+            .args(["-c", &std::format!("exec 3<&0; {script}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell starts");
+        let mut output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut numbers = Vec::new();
+        while numbers.len() < 3 {
+            let mut line = String::new();
+            assert!(
+                output.read_line(&mut line).expect("readable") > 0,
+                "shell ended early"
+            );
+            numbers.extend(
+                line.split_whitespace()
+                    .map(|word| word.parse::<u32>().expect("pid")),
+            );
+        }
+        (child, [numbers[0], numbers[1], numbers[2]])
+    }
+
+    fn end(child: Child, numbers: [u32; 3]) {
+        let mut child = child;
+        for pid in numbers {
+            let pid = xioflow_sys::Pid::new(pid).expect("a child");
+            xioflow_sys::kill(pid, xioflow_sys::Signal::KILL).expect("ours");
+        }
+        child.kill().expect("killed");
+        child.wait().expect("waited for");
+    }
+
+    fn pids(listing: &Listing) -> BTreeSet<u32> {
+        listing
+            .processes
+            .iter()
+            .map(|process| process.pid)
+            .collect()
+    }
+
+    #[test]
+    fn both_ways_find_the_same_family() {
+        let (child, numbers) = family();
+        let walked = descendants(child.id()).expect("listed");
+        let scanned = scan(child.id()).expect("listed");
+        assert_eq!(walked.way, Way::Children);
+        assert_eq!(scanned.way, Way::Scan);
+        assert!(walked.complete);
+        assert_eq!(pids(&walked), BTreeSet::from(numbers));
+        assert_eq!(pids(&scanned), BTreeSet::from(numbers));
+        assert_eq!(children(child.id()).expect("listed").len(), 2);
+        end(child, numbers);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_descendants() {
+        let listing = descendants(4_194_305).expect("a clear answer");
+        assert!(listing.processes.is_empty());
+    }
+
+    #[test]
+    fn a_list_with_anything_but_numbers_is_no_list() {
+        assert_eq!(numbers(b"1 22 333 \n"), Some(std::vec![1, 22, 333]));
+        assert_eq!(numbers(b""), Some(Vec::new()));
+        assert_eq!(numbers(b"1 x"), None);
+        assert_eq!(numbers(b"1 \xff"), None);
+    }
+}
