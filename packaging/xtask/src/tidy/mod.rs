@@ -45,17 +45,22 @@ pub(crate) fn run(bless: bool) -> Result<String, Failure> {
         protocol::bless()?;
     }
     let files = tracked_files()?;
-    let mut breaches = sources::check(&files)?;
-    breaches.extend(arrows::check()?);
-    breaches.extend(protocol::check()?);
-    breaches.extend(helper::check()?);
-    for breach in &breaches {
-        println!("{breach}");
-    }
-    match breaches.len() {
+    let mut broken = report(&sources::check(&files)?);
+    broken += report(&arrows::check()?);
+    broken += report(&protocol::check()?);
+    // Last, because it builds.
+    broken += report(&helper::check()?);
+    match broken {
         0 => Ok(format!("the house is in order, {} files", files.len())),
         number => Err(Failure::Rules(Count(number))),
     }
+}
+
+fn report(breaches: &[Breach]) -> usize {
+    for breach in breaches {
+        println!("{breach}");
+    }
+    breaches.len()
 }
 
 /// The files that git keeps or would keep, relative to the top.
