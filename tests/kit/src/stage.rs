@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tempfile::TempDir;
-
 use crate::leftovers;
 use crate::run::Run;
 use crate::wait::{self, Deadline};
@@ -29,7 +27,7 @@ const PROGRAMS: [&str; 3] = ["xioflow", "xioflow-reaper", "xioflow-fixture"];
 /// no process, mount or file of it is left.
 #[derive(Debug)]
 pub struct Stage {
-    root: TempDir,
+    root: PathBuf,
     nonce: String,
     ordinary: bool,
     watched: Mutex<Vec<u32>>,
@@ -60,7 +58,8 @@ impl Stage {
         let root = tempfile::Builder::new()
             .prefix("xioflow-test-")
             .tempdir()
-            .expect("a folder");
+            .expect("a folder")
+            .keep();
         let nonce = format!(
             "{NONCE_VARIABLE}={:016x}",
             RandomState::new().build_hasher().finish()
@@ -108,7 +107,7 @@ impl Stage {
     /// The folder of everything.
     #[must_use]
     pub fn root(&self) -> &Path {
-        self.root.path()
+        &self.root
     }
 
     /// A path in the folder where commands start.
@@ -282,7 +281,10 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let left = self.leftovers();
+        let mut left = self.leftovers();
+        if let Err(error) = fs::remove_dir_all(&self.root) {
+            left.push(format!("files in {} ({error})", self.root.display()));
+        }
         if !std::thread::panicking() {
             assert!(left.is_empty(), "the test left behind: {}", left.join(", "));
         }
