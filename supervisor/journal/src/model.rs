@@ -82,7 +82,10 @@ impl RunStatus {
     /// Whether no other status can follow.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled | Self::Indeterminate)
+        matches!(
+            self,
+            Self::Succeeded | Self::Failed | Self::Cancelled | Self::Indeterminate
+        )
     }
 }
 

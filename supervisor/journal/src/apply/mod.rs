@@ -1,0 +1,244 @@
+//! One `Change` at a time: its rules, checked inside the transaction, then its rows and events.
+//! `writer` gives each request a savepoint, so a change that is refused may leave things half
+//! done here.
+
+mod operation;
+mod run;
+
+use rusqlite::{Connection, Result as SqlResult};
+
+use crate::error::DataError;
+use crate::events::{self, Fact, Subject};
+use crate::model::{Change, OperationStatus, Outcome, RunStatus};
+use crate::rows::RowError;
+
+/// Why a change was refused. The whole commit that it was part of has not happened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// There is no such task; save it first.
+    #[error("there is no task {task_id:?}; save it first")]
+    NoSuchTask {
+        /// The task.
+        task_id: String,
+    },
+    /// There is no such Run; add it first.
+    #[error("there is no Run {run_id:?}; add it first")]
+    NoSuchRun {
+        /// The Run.
+        run_id: String,
+    },
+    /// A Run of this id is recorded already.
+    #[error("the Run {run_id:?} exists already; choose another id")]
+    RunExists {
+        /// The Run.
+        run_id: String,
+    },
+    /// The Run has ended, and that cannot change.
+    #[error("the Run {run_id:?} has ended as {status}; begin a new one")]
+    RunEnded {
+        /// The Run.
+        run_id: String,
+        /// How it ended.
+        status: RunStatus,
+    },
+    /// A Run can only end in a terminal status, and only begin in another.
+    #[error("{status} is not a status in which the Run {run_id:?} can {verb}")]
+    WrongRunStatus {
+        /// The Run.
+        run_id: String,
+        /// The status asked for.
+        status: RunStatus,
+        /// `begin` or `end`.
+        verb: &'static str,
+    },
+    /// A Run cannot succeed before all of its operations are done.
+    #[error("the Run {run_id:?} cannot succeed while its operation {operation_id:?} is {status}")]
+    RunUnfinished {
+        /// The Run.
+        run_id: String,
+        /// Its oldest unfinished operation.
+        operation_id: String,
+        /// Where that is.
+        status: OperationStatus,
+    },
+    /// There is no such operation.
+    #[error("there is no operation {operation_id:?}")]
+    NoSuchOperation {
+        /// The operation.
+        operation_id: String,
+    },
+    /// An operation of this id is recorded already, in this Run or another.
+    #[error("the operation {operation_id:?} exists already in the Run {run_id:?} ({status})")]
+    OperationExists {
+        /// The operation.
+        operation_id: String,
+        /// The Run it belongs to.
+        run_id: String,
+        /// Where it is.
+        status: OperationStatus,
+        /// Its fingerprint, to compare.
+        input_fingerprint: String,
+    },
+    /// Another operation holds a resource.
+    #[error("the resource {resource:?} is held by the operation {holder:?}")]
+    ResourceHeld {
+        /// The resource.
+        resource: String,
+        /// Its holder.
+        holder: String,
+    },
+    /// Only a registered operation can become active.
+    #[error("the operation {operation_id:?} is {status}, so it cannot become active")]
+    NotRegistered {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+    },
+    /// Only an active operation can be stopped.
+    #[error("the operation {operation_id:?} is {status}, so there is nothing to stop")]
+    NotActive {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+    },
+    /// The operation has its result; there is only ever one.
+    #[error("the operation {operation_id:?} has its result already ({outcome})")]
+    AlreadyDone {
+        /// The operation.
+        operation_id: String,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// Leases are kept when, and only when, the operation's end cannot be proven.
+    #[error("the operation {operation_id:?} ended as {outcome}, so its leases must {}", if *outcome == Outcome::Indeterminate { "be kept" } else { "be freed" })]
+    LeaseRule {
+        /// The operation.
+        operation_id: String,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A number that the database cannot hold.
+    #[error("{what} of the operation {operation_id:?} is too large: {value}")]
+    TooLarge {
+        /// The operation.
+        operation_id: String,
+        /// Which number.
+        what: &'static str,
+        /// The number.
+        value: u64,
+    },
+}
+
+/// Why a change could not be applied.
+#[derive(Debug)]
+pub(crate) enum ApplyError {
+    Rejected(Rejected),
+    Data(DataError),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<Rejected> for ApplyError {
+    fn from(rejected: Rejected) -> Self {
+        Self::Rejected(rejected)
+    }
+}
+
+impl From<rusqlite::Error> for ApplyError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<RowError> for ApplyError {
+    fn from(error: RowError) -> Self {
+        match error {
+            RowError::Sqlite(e) => Self::Sqlite(e),
+            RowError::Data(e) => Self::Data(e),
+        }
+    }
+}
+
+/// The positions that one request's events got.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Span {
+    pub(crate) first: Option<i64>,
+    pub(crate) last: Option<i64>,
+}
+
+/// Where the changes of one request go.
+pub(crate) struct Applier<'c> {
+    connection: &'c Connection,
+    now_ms: i64,
+    span: Span,
+}
+
+/// Applies all changes of one request, in order.
+pub(crate) fn apply(
+    connection: &Connection,
+    changes: &[Change],
+    now_ms: i64,
+) -> Result<Span, ApplyError> {
+    let mut applier = Applier {
+        connection,
+        now_ms,
+        span: Span::default(),
+    };
+    for change in changes {
+        applier.apply(change)?;
+    }
+    Ok(applier.span)
+}
+
+impl Applier<'_> {
+    fn apply(&mut self, change: &Change) -> Result<(), ApplyError> {
+        match change {
+            Change::SaveTask(task) => self.save_task(task),
+            Change::AddRun(run) => self.add_run(run),
+            Change::EndRun {
+                run_id,
+                status,
+                reason,
+            } => self.end_run(run_id, *status, *reason),
+            Change::RegisterOperation(new) => self.register(new),
+            Change::ActivateOperation {
+                operation_id,
+                process_identity,
+                holder,
+            } => self.activate(operation_id, process_identity, holder),
+            Change::StopOperation {
+                operation_id,
+                reason,
+            } => self.stop(operation_id, *reason),
+            Change::FinishOperation(finish) => self.finish(finish),
+            Change::NoteReplay {
+                operation_id,
+                mode,
+                calling_run_id,
+                original_run_id,
+                original_status,
+            } => {
+                let subject = Subject {
+                    run_id: Some(calling_run_id),
+                    operation_id: Some(operation_id),
+                };
+                let fact = Fact::Replayed {
+                    mode: *mode,
+                    op_id: operation_id,
+                    calling_run_id,
+                    original_run_id,
+                    original_status: *original_status,
+                };
+                Ok(self.journal(&subject, &fact)?)
+            }
+        }
+    }
+
+    fn journal(&mut self, subject: &Subject<'_>, fact: &Fact<'_>) -> SqlResult<()> {
+        let seq = events::append(self.connection, subject, fact, self.now_ms)?;
+        self.span.first.get_or_insert(seq);
+        self.span.last = Some(seq);
+        Ok(())
+    }
+}

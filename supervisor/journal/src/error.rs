@@ -1,0 +1,157 @@
+//! What every part of the journal can run into: trouble of the storage underneath, and a stored
+//! value that makes no sense. The errors of single tasks live beside their code.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+use rustix::io::Errno;
+
+use crate::model::UnknownName;
+
+/// Trouble with a file of the domain or the file system under it.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {}: {fault}", path.display())]
+pub struct StorageError {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What was being done to it, as a verb.
+    pub doing: &'static str,
+    /// What kind of trouble.
+    pub fault: Fault,
+    /// What the system or SQLite said.
+    pub source: Cause,
+}
+
+/// Kinds of storage trouble that call for different action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The file system is mounted read-only (EROFS).
+    ReadOnly,
+    /// This user may not do it (EACCES, EPERM).
+    Denied,
+    /// No space or no quota is left (ENOSPC, EDQUOT, SQLITE_FULL).
+    Full,
+    /// SQLite found the database damaged (SQLITE_CORRUPT, SQLITE_NOTADB).
+    Corrupt,
+    /// The file system has no advisory locks (EOPNOTSUPP, ENOLCK).
+    NoLocks,
+    /// The file system cannot carry a write-ahead log.
+    NoWriteAheadLog,
+    /// A foreign program kept the database locked for longer than the busy limit.
+    Busy,
+    /// Anything else; the source says what.
+    Other,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ReadOnly => "the file system is read-only; choose a domain in a writable place, or only read from it",
+            Self::Denied => "permission denied; run as the owner of the domain, or choose another folder",
+            Self::Full => "no space is left; free some and try again",
+            Self::Corrupt => "the database is damaged; keep a copy of the folder, then restore a backup or begin a new domain",
+            Self::NoLocks => "the file system has no advisory locks; put the domain on a local file system",
+            Self::NoWriteAheadLog => "the file system cannot carry a write-ahead log; put the domain on a local file system",
+            Self::Busy => "another program keeps the database locked; close it and try again",
+            Self::Other => "the system refused; see the cause",
+        })
+    }
+}
+
+/// What the system or SQLite said.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// A system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// SQLite failed.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+impl StorageError {
+    /// Classifies `cause`, which came of `doing` something to `path`.
+    pub(crate) fn new(path: &Path, doing: &'static str, cause: impl Into<Cause>) -> Self {
+        let source = cause.into();
+        let fault = match &source {
+            Cause::Io(e) => fault_of_io(e),
+            Cause::Sqlite(e) => fault_of_sqlite(path, e),
+        };
+        Self {
+            path: path.to_owned(),
+            doing,
+            fault,
+            source,
+        }
+    }
+
+    /// For use with `map_err`.
+    pub(crate) fn context<C: Into<Cause>>(
+        path: &Path,
+        doing: &'static str,
+    ) -> impl FnOnce(C) -> Self {
+        move |cause| Self::new(path, doing, cause)
+    }
+}
+
+fn fault_of_io(error: &io::Error) -> Fault {
+    match Errno::from_io_error(error) {
+        Some(Errno::ROFS) => Fault::ReadOnly,
+        Some(Errno::ACCESS | Errno::PERM) => Fault::Denied,
+        Some(Errno::NOSPC | Errno::DQUOT) => Fault::Full,
+        Some(Errno::OPNOTSUPP | Errno::NOLCK) => Fault::NoLocks,
+        _ => Fault::Other,
+    }
+}
+
+fn fault_of_sqlite(path: &Path, error: &rusqlite::Error) -> Fault {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Fault::Full,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Fault::Corrupt,
+        Some(ErrorCode::ReadOnly) => Fault::ReadOnly,
+        Some(ErrorCode::PermissionDenied) => Fault::Denied,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::Busy,
+        // SQLite keeps the errno of these to itself, so the file system is asked.
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_full(path) => Fault::Full,
+        _ => Fault::Other,
+    }
+}
+
+/// Whether the file system under `path` has no free block left for this user.
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|s| s.f_blocks > 0 && s.f_bavail == 0)
+}
+
+/// A stored value that this release cannot make sense of.
+#[derive(Debug, thiserror::Error)]
+#[error("column {column} of {row} is unreadable")]
+pub struct DataError {
+    /// The column.
+    pub column: &'static str,
+    /// The table and the key of the row.
+    pub row: String,
+    /// What is wrong with it.
+    pub source: DataFault,
+}
+
+/// What is wrong with a stored value.
+#[derive(Debug, thiserror::Error)]
+pub enum DataFault {
+    /// A name from a newer release, or from elsewhere.
+    #[error(transparent)]
+    Name(#[from] UnknownName),
+    /// Text that is not the JSON it should be.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A number outside its range.
+    #[error("{0} is out of range")]
+    Range(i64),
+}

@@ -1,0 +1,95 @@
+//! The journal's events: their names, their payloads, and appending one. Names and keys are a
+//! contract with everybody who reads the record.
+
+use rusqlite::{Connection, params};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::{OperationKind, OperationStatus, ReplayMode, RunStatus, TerminationReason};
+
+/// What happened, with its facts.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Fact<'a> {
+    #[serde(rename_all = "camelCase")]
+    IntentRegistered {
+        kind: OperationKind,
+        name: &'a str,
+        required_resources: &'a [String],
+        input_fingerprint: &'a str,
+        resource_budget: Option<&'a Value>,
+        spawn_gated: Option<bool>,
+    },
+    #[serde(rename_all = "camelCase")]
+    OperationStatus {
+        status: OperationStatus,
+        process_identity: Option<&'a Value>,
+        output_ref: Option<&'a str>,
+        /// Why it is being stopped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<TerminationReason>,
+    },
+    #[serde(rename_all = "camelCase")]
+    ResultRecorded {
+        result: &'a Value,
+        release_resources: bool,
+    },
+    #[serde(rename_all = "camelCase")]
+    Replayed {
+        mode: ReplayMode,
+        op_id: &'a str,
+        calling_run_id: &'a str,
+        original_run_id: &'a str,
+        original_status: OperationStatus,
+    },
+    #[serde(rename_all = "camelCase")]
+    ResourcesReleased {
+        operation_id: &'a str,
+        resources: &'a [String],
+    },
+    #[serde(rename_all = "camelCase")]
+    RunStatus {
+        status: RunStatus,
+        termination_reason: TerminationReason,
+        ended_at: String,
+    },
+}
+
+impl Fact<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::IntentRegistered { .. } => "OPERATION_INTENT_REGISTERED",
+            Self::OperationStatus { .. } => "OPERATION_STATUS_TRANSITION",
+            Self::ResultRecorded { .. } => "OPERATION_RESULT_RECORDED",
+            Self::Replayed { .. } => "OPERATION_REPLAYED",
+            Self::ResourcesReleased { .. } => "RESOURCES_RELEASED",
+            Self::RunStatus { .. } => "RUN_STATUS_TRANSITION",
+        }
+    }
+}
+
+/// What an event is about.
+pub(crate) struct Subject<'a> {
+    pub(crate) run_id: Option<&'a str>,
+    pub(crate) operation_id: Option<&'a str>,
+}
+
+/// Appends an event; returns its position.
+pub(crate) fn append(
+    connection: &Connection,
+    subject: &Subject<'_>,
+    fact: &Fact<'_>,
+    now_ms: i64,
+) -> rusqlite::Result<i64> {
+    let payload = serde_json::to_string(fact)
+        .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+    let sql = "INSERT INTO journal_events (run_id, operation_id, type, payload_json, timestamp_ms)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    connection.prepare_cached(sql)?.insert(params![
+        subject.run_id,
+        subject.operation_id,
+        fact.name(),
+        payload,
+        now_ms
+    ])
+}

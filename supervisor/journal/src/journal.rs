@@ -1,0 +1,193 @@
+//! An open domain, as its owner has it: the write side behind a queue, the read side on a
+//! connection of its own.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use rusqlite::Connection;
+
+use crate::error::StorageError;
+use crate::folder::DomainDir;
+use crate::lock::DomainLock;
+use crate::main_file::MainFile;
+use crate::model::{Change, Owner};
+use crate::open::{self, OpenError, OpenOptions};
+use crate::owner::Claim;
+use crate::query::{ReadError, sealed};
+use crate::queue::{Queue, locked};
+use crate::writer::{CommitError, Writer};
+
+/// A domain that this process owns, until it is closed or dropped.
+///
+/// All methods take `&self` and may be called from any number of threads. Questions are asked
+/// through [`Query`](crate::Query) and never wait for a commit.
+#[derive(Debug)]
+pub struct Journal {
+    queue: Queue<Vec<Change>, Result<CommitReceipt, CommitError>>,
+    dir: DomainDir,
+    domain_id: String,
+    owner: Owner,
+    // Dropped in this order: connections, the descriptor that must outlive them, the lock.
+    readings: Mutex<Option<Connection>>,
+    writer: Writer,
+    _main: MainFile,
+}
+
+/// What opening has put together.
+pub(crate) struct Parts {
+    pub(crate) writer: Connection,
+    pub(crate) readings: Connection,
+    pub(crate) main: MainFile,
+    pub(crate) claim: Claim,
+    pub(crate) dir: DomainDir,
+    pub(crate) lock: DomainLock,
+}
+
+/// The events of one commit. Both are `None` when it had none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitReceipt {
+    /// Position of the first.
+    pub first_seq: Option<i64>,
+    /// Position of the last.
+    pub last_seq: Option<i64>,
+}
+
+/// What a journal has done since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests taken up, refused ones included.
+    pub requests: u64,
+    /// Transactions committed; each is one durable write.
+    pub transactions: u64,
+    /// The most requests that shared one transaction.
+    pub largest_batch: u64,
+    /// Requests in line at this moment.
+    pub waiting: usize,
+}
+
+impl Journal {
+    /// Takes the domain in `dir`, and makes it if it is not there.
+    ///
+    /// On return the lock is held, the schema is current, and a new epoch is durable. Waits for
+    /// at most `options.wait` for another owner to leave, without polling.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. After a failure nothing has changed and no lock is held.
+    pub fn open(dir: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, OpenError> {
+        open::open(dir.as_ref(), options)
+    }
+
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts {
+            writer,
+            readings,
+            main,
+            claim,
+            dir,
+            lock,
+        } = parts;
+        Self {
+            queue: Queue::new(),
+            writer: Writer::new(writer, dir.database(), lock, claim.owner.clone()),
+            readings: Mutex::new(Some(readings)),
+            dir,
+            domain_id: claim.domain_id,
+            owner: claim.owner,
+            _main: main,
+        }
+    }
+
+    /// Makes `changes` part of the record, all or none, in this order.
+    ///
+    /// On return they are on disk (fdatasync(2) of the log). When no other commit is going on
+    /// this happens on the calling thread at once; else the request joins the next batch and
+    /// shares its disk write. Requests are taken in the order of their arrival.
+    ///
+    /// # Errors
+    /// See [`CommitError`]; in every case but [`CommitError::Broken`] and
+    /// [`CommitError::Abandoned`] it is certain that nothing was recorded.
+    pub fn commit(&self, changes: Vec<Change>) -> Result<CommitReceipt, CommitError> {
+        self.queue
+            .submit(changes, |batch| self.writer.run(&batch))
+            .unwrap_or(Err(CommitError::Abandoned))
+    }
+
+    /// Checks that this process still owns the domain: the lock file is the one that it holds
+    /// locked, and the owner row names it. Every commit checks the same.
+    ///
+    /// # Errors
+    /// [`CommitError::Fenced`] if it does not, then and ever after; [`CommitError::Storage`] if
+    /// it cannot be told.
+    pub fn verify_ownership(&self) -> Result<(), CommitError> {
+        match &*locked(&self.readings) {
+            Some(readings) => self.writer.check(readings),
+            None => Err(CommitError::Abandoned),
+        }
+    }
+
+    /// The paths of the domain.
+    #[must_use]
+    pub fn dir(&self) -> &DomainDir {
+        &self.dir
+    }
+
+    /// The domain's name.
+    #[must_use]
+    pub fn domain_id(&self) -> &str {
+        &self.domain_id
+    }
+
+    /// This opening, as the owner row had it when the domain was taken.
+    #[must_use]
+    pub fn claim(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let counts = &self.writer.counts;
+        Stats {
+            requests: counts.requests.load(Ordering::Relaxed),
+            transactions: counts.transactions.load(Ordering::Relaxed),
+            largest_batch: counts.largest_batch.load(Ordering::Relaxed),
+            waiting: self.queue.waiting(),
+        }
+    }
+
+    /// Gives the domain back: marks the owner row released, writes the log back into the
+    /// database, and drops the lock. Dropping a journal does the same without telling of errors.
+    ///
+    /// # Errors
+    /// [`StorageError`] if a step failed. The lock is dropped all the same, and whatever was
+    /// committed stays: a log left behind is read by the next opening.
+    pub fn close(self) -> Result<(), StorageError> {
+        self.shut()
+    }
+
+    fn shut(&self) -> Result<(), StorageError> {
+        // The reading connection goes first: the last one to close writes the log back.
+        drop(locked(&self.readings).take());
+        self.writer.close()
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        drop(self.shut());
+    }
+}
+
+impl sealed::Source for Journal {
+    fn with<T>(
+        &self,
+        ask: impl FnOnce(&Connection, &Path) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        match &*locked(&self.readings) {
+            Some(connection) => ask(connection, &self.dir.database()),
+            // Only `shut` takes it, and nobody can ask during or after that.
+            None => unreachable!("the journal is being dropped"),
+        }
+    }
+}

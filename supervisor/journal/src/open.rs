@@ -1,0 +1,273 @@
+//! Opening a domain as its owner: one script whose order is the guarantee. Everything that can
+//! refuse comes before anything is written, and a failure takes back what was made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::connection;
+use crate::error::{Fault, StorageError};
+use crate::folder::{DomainDir, Made};
+use crate::header::{FileError, Header};
+use crate::journal::{Journal, Parts};
+use crate::lock::{DomainLock, LockError, LockNote};
+use crate::main_file::MainFile;
+use crate::owner::{self, Claim, DEFAULT_DOMAIN_ID};
+use crate::{clock, create, schema};
+
+/// How often the folder may vanish between making it and locking it. Each time another opening
+/// has failed and removed what it had made; more than a few means something else removes it.
+const FOLDER_ATTEMPTS_MAX: u32 = 16;
+
+/// How to open a domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// How long to wait for another owner to leave. Zero: not at all.
+    pub wait: Duration,
+    /// The name of the domain. `None` takes the name that it has; a new one becomes `default`.
+    pub domain_id: Option<String>,
+}
+
+/// Why a domain could not be opened. Nothing was changed and no lock is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another owner has it, in this process or another.
+    #[error("{} is in use{}; wait for it, or ask its owner", path.display(), describe(owner.as_ref()))]
+    Owned {
+        /// The domain's folder.
+        path: PathBuf,
+        /// What that owner says of itself, if it could be read.
+        owner: Option<LockNote>,
+    },
+    /// The folder belongs to another user, whose files would mix with ours.
+    #[error("{} belongs to user {owner_uid}, not to {our_uid}; run as that user, or choose another folder", path.display())]
+    WrongOwner {
+        /// The domain's folder.
+        path: PathBuf,
+        /// Whose it is.
+        owner_uid: u32,
+        /// Who asked.
+        our_uid: u32,
+    },
+    /// It is a domain of another name.
+    #[error("{} is the domain {found:?}, not {asked:?}; choose another folder or leave the name out", path.display())]
+    OtherDomain {
+        /// The domain's folder.
+        path: PathBuf,
+        /// The name it has.
+        found: String,
+        /// The name that was asked for.
+        asked: String,
+    },
+    /// The file at the place of the database is not one that this release can use.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The storage underneath refused.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+fn describe(owner: Option<&LockNote>) -> String {
+    owner.map_or_else(String::new, |note| {
+        format!(
+            " by process {} on {} since {}",
+            note.owner_pid, note.hostname, note.acquired_at
+        )
+    })
+}
+
+/// What may be taken back. The fields are dropped in this order: things are removed while the
+/// lock still keeps others out.
+struct Opening {
+    made: Made,
+    lock: DomainLock,
+}
+
+pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenError> {
+    let dir = DomainDir::new(root).map_err(StorageError::context(root, "find the folder"))?;
+    let mut opening = lock_folder(&dir, options.wait)?;
+    let database = dir.database();
+    let is_new = is_new(&dir)?;
+    dir.make_contents(&mut opening.made)?;
+    if is_new {
+        create::database(&dir, &mut opening.made)?;
+    }
+    let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
+    let (writer, version) = open_writer(&database)?;
+    let readings = connection::open_for_reading(&database)
+        .map_err(StorageError::context(&database, "open"))?;
+    let claim = claim(&dir, &writer, version, &opening.lock, options)?;
+    connection::checkpoint_on_close(&writer)
+        .map_err(StorageError::context(&database, "configure"))?;
+    opening.made.keep();
+    Ok(Journal::new(Parts {
+        writer,
+        readings,
+        main,
+        claim,
+        dir,
+        lock: opening.lock,
+    }))
+}
+
+/// Makes the folder and locks it.
+fn lock_folder(dir: &DomainDir, wait: Duration) -> Result<Opening, OpenError> {
+    let mut attempt = 1;
+    loop {
+        let mut made = Made::default();
+        dir.make_root(&mut made)?;
+        check_user(dir)?;
+        match DomainLock::acquire(&dir.lock(), wait) {
+            Ok(lock) => {
+                if lock.is_new() {
+                    made.add(dir.lock());
+                }
+                return Ok(Opening { made, lock });
+            }
+            Err(LockError::Held(owner)) => {
+                return Err(OpenError::Owned {
+                    path: dir.root().to_owned(),
+                    owner,
+                });
+            }
+            Err(LockError::Storage(_)) if !dir.root().exists() && attempt < FOLDER_ATTEMPTS_MAX => {
+                attempt += 1
+            }
+            Err(LockError::Storage(error)) => return Err(error.into()),
+        }
+    }
+}
+
+fn check_user(dir: &DomainDir) -> Result<(), OpenError> {
+    let (owner_uid, our_uid) = (dir.owner_uid()?, rustix::process::geteuid().as_raw());
+    if owner_uid == our_uid {
+        return Ok(());
+    }
+    Err(OpenError::WrongOwner {
+        path: dir.root().to_owned(),
+        owner_uid,
+        our_uid,
+    })
+}
+
+/// Looks at the database file without SQLite. `true`: there is none yet.
+fn is_new(dir: &DomainDir) -> Result<bool, OpenError> {
+    let found = look(dir).map_err(StorageError::context(&dir.database(), "read"))?;
+    match found {
+        Some((bytes, len)) if len > 0 => {
+            let has_log = has_content(&dir.log())?;
+            Header {
+                path: &dir.database(),
+                bytes: &bytes,
+                len,
+                has_log,
+            }
+            .check()?;
+            Ok(false)
+        }
+        _ => refuse_stray_logs(dir).map(|()| true),
+    }
+}
+
+/// The first bytes of the database file and its length; `None` without a file.
+fn look(dir: &DomainDir) -> io::Result<Option<(Vec<u8>, u64)>> {
+    match MainFile::open(&dir.database()) {
+        Ok(file) => file.read_header().map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// SQLite would play a log back into whatever database appears beside it.
+fn refuse_stray_logs(dir: &DomainDir) -> Result<(), OpenError> {
+    for path in [dir.log(), dir.beside_database("-journal")] {
+        if has_content(&path)? {
+            return Err(FileError::StrayLog { path }.into());
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn has_content(path: &Path) -> Result<bool, StorageError> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len() > 0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(StorageError::new(path, "examine", e)),
+    }
+}
+
+/// Opens the database and asks SQLite who it is, before the first write.
+fn open_writer(database: &Path) -> Result<(Connection, u32), OpenError> {
+    let context = || StorageError::context(database, "open");
+    let writer = connection::open_for_owner(database).map_err(context())?;
+    let version = connection::identity(&writer, database).map_err(context())??;
+    if !connection::set_for_writing(&writer).map_err(context())? {
+        let fault = Fault::NoWriteAheadLog;
+        let source = io::Error::from(io::ErrorKind::Unsupported).into();
+        return Err(StorageError {
+            path: database.to_owned(),
+            doing: "open",
+            fault,
+            source,
+        }
+        .into());
+    }
+    Ok((writer, version))
+}
+
+/// Brings the schema up to date and takes the next epoch, in one transaction. The note comes
+/// before the commit, so that the commit is the last step that can fail.
+fn claim(
+    dir: &DomainDir,
+    writer: &Connection,
+    version: u32,
+    lock: &DomainLock,
+    options: &OpenOptions,
+) -> Result<Claim, OpenError> {
+    let database = dir.database();
+    let context = || StorageError::context(&database, "write");
+    let transaction =
+        Transaction::new_unchecked(writer, TransactionBehavior::Immediate).map_err(context())?;
+    schema::migrate(&transaction, version).map_err(context())?;
+    let known = owner::read(&transaction)
+        .map_err(context())?
+        .map(|claim| claim.domain_id);
+    let domain_id = choose_name(dir, known, options.domain_id.as_deref())?;
+    let claim = owner::take(&transaction, &domain_id, clock::now_ms()).map_err(context())?;
+    lock.write_note(&note(&claim))
+        .map_err(StorageError::context(&dir.lock(), "write"))?;
+    transaction.commit().map_err(|e| {
+        // The note speaks of an owner that never was. If it stays, it misleads people only.
+        drop(lock.clear_note());
+        context()(e)
+    })?;
+    Ok(claim)
+}
+
+fn choose_name(
+    dir: &DomainDir,
+    known: Option<String>,
+    asked: Option<&str>,
+) -> Result<String, OpenError> {
+    match (known, asked) {
+        (Some(found), Some(asked)) if found != asked => Err(OpenError::OtherDomain {
+            path: dir.root().to_owned(),
+            found,
+            asked: asked.to_owned(),
+        }),
+        (Some(found), _) => Ok(found),
+        (None, asked) => Ok(asked.unwrap_or(DEFAULT_DOMAIN_ID).to_owned()),
+    }
+}
+
+fn note(claim: &Claim) -> LockNote {
+    LockNote {
+        domain_id: claim.domain_id.clone(),
+        owner_pid: claim.owner.pid,
+        acquired_at: clock::rfc3339(claim.owner.acquired_at_ms),
+        hostname: claim.owner.hostname.clone(),
+    }
+}

@@ -1,0 +1,88 @@
+//! The owner row: a second line of defence behind the lock. Each opening gets a higher epoch;
+//! each batch checks that the row still names this opening.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::model::Owner;
+
+/// The name of a domain whose creator gave none.
+pub(crate) const DEFAULT_DOMAIN_ID: &str = "default";
+
+/// The row as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) domain_id: String,
+    pub(crate) owner: Owner,
+}
+
+/// Reads the owner row; `None` before the first opening is complete.
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Option<Claim>> {
+    let sql = "SELECT domain_id, owner_id, epoch, pid, hostname, acquired_at_ms, released_at_ms FROM owners";
+    connection
+        .prepare_cached(sql)?
+        .query_row([], claim)
+        .optional()
+}
+
+fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
+    Ok(Claim {
+        domain_id: row.get(0)?,
+        owner: Owner {
+            owner_id: row.get(1)?,
+            epoch: row.get(2)?,
+            pid: row.get(3)?,
+            hostname: row.get(4)?,
+            acquired_at_ms: row.get(5)?,
+            released_at_ms: row.get(6)?,
+        },
+    })
+}
+
+/// Writes a new claim over the one before, with the next epoch. The caller holds the lock and
+/// has a write transaction open.
+pub(crate) fn take(
+    connection: &Connection,
+    domain_id: &str,
+    now_ms: i64,
+) -> rusqlite::Result<Claim> {
+    let before = read(connection)?.map_or(0, |claim| claim.owner.epoch);
+    let claim = Claim {
+        domain_id: domain_id.to_owned(),
+        owner: myself(before + 1, now_ms),
+    };
+    let owner = &claim.owner;
+    connection.execute(
+        "INSERT INTO owners (domain_id, owner_id, epoch, pid, hostname, acquired_at_ms, released_at_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL)
+         ON CONFLICT (domain_id) DO UPDATE SET
+            owner_id = excluded.owner_id, epoch = excluded.epoch, pid = excluded.pid,
+            hostname = excluded.hostname, acquired_at_ms = excluded.acquired_at_ms, released_at_ms = NULL",
+        params![claim.domain_id, owner.owner_id, owner.epoch, owner.pid, owner.hostname, owner.acquired_at_ms],
+    )?;
+    Ok(claim)
+}
+
+/// Marks the row released, if it is still `owner`'s.
+pub(crate) fn release(connection: &Connection, owner: &Owner, now_ms: i64) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE owners SET released_at_ms = ?1 WHERE owner_id = ?2 AND epoch = ?3",
+        params![now_ms, owner.owner_id, owner.epoch],
+    )?;
+    Ok(())
+}
+
+/// The epoch in the id keeps two openings of one process in one millisecond apart.
+fn myself(epoch: i64, now_ms: i64) -> Owner {
+    let pid = std::process::id();
+    Owner {
+        owner_id: format!("owner-{pid}-{now_ms}-{epoch}"),
+        epoch,
+        pid,
+        hostname: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        acquired_at_ms: now_ms,
+        released_at_ms: None,
+    }
+}

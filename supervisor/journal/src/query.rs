@@ -1,0 +1,274 @@
+//! Reading a domain. One set of questions, for its owner and for readers alike; each answer is
+//! of one moment.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, Params, Row};
+
+use crate::error::{DataError, StorageError};
+use crate::header::FileError;
+use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
+use crate::rows::{self, RowError};
+
+/// Why a domain could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no domain here.
+    #[error("there is no domain in {}; check the path, or run something in it first", path.display())]
+    Absent {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The newest changes are in a log that this user cannot open beside the database, and an
+    /// answer without them would be wrong.
+    #[error(
+        "{} holds the newest changes and cannot be opened; read as the owner of the domain, or copy the folder to a writable place",
+        path.display()
+    )]
+    LogUnreadable {
+        /// The log.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The file at the place of the database is not one that this release can use.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A stored value makes no sense.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The storage underneath refused.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// Which operations to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OperationFilter {
+    /// Only those of this Run.
+    pub run_id: Option<String>,
+    /// Only those in this status.
+    pub status: Option<OperationStatus>,
+    /// At most so many.
+    pub limit: Option<usize>,
+}
+
+/// Where answers come from: a connection and the file it reads. Sealed, so that SQLite stays
+/// out of the interface.
+pub(crate) mod sealed {
+    use super::{Connection, Path, ReadError};
+
+    /// Lends a connection that only reads.
+    pub trait Source {
+        /// Runs `ask` on the connection.
+        fn with<T>(
+            &self,
+            ask: impl FnOnce(&Connection, &Path) -> Result<T, ReadError>,
+        ) -> Result<T, ReadError>;
+    }
+}
+
+/// The questions that a domain answers.
+///
+/// # Errors
+/// All of them fail with [`ReadError::Storage`] when SQLite does, and with [`ReadError::Data`]
+/// on a stored value that this release does not know.
+pub trait Query: sealed::Source + Sized {
+    /// The operation of this id.
+    fn operation(&self, id: &str) -> Result<Option<Operation>, ReadError> {
+        first(
+            self,
+            &format!("SELECT {} FROM operations WHERE id = ?1", rows::OPERATION),
+            [id],
+            rows::operation,
+        )
+    }
+
+    /// Operations, the newest first.
+    fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, ReadError> {
+        let condition = match (&filter.run_id, filter.status) {
+            (None, None) => "?1 IS NULL AND ?2 IS NULL",
+            (Some(_), None) => "run_id = ?1 AND ?2 IS NULL",
+            (None, Some(_)) => "?1 IS NULL AND status = ?2",
+            (Some(_), Some(_)) => "run_id = ?1 AND status = ?2",
+        };
+        let sql = format!(
+            "SELECT {} FROM operations WHERE {condition} ORDER BY ordinal DESC LIMIT ?3",
+            rows::OPERATION
+        );
+        let status = filter.status.map(OperationStatus::as_str);
+        all(
+            self,
+            &sql,
+            (filter.run_id.as_deref(), status, limit(filter.limit)),
+            rows::operation,
+        )
+    }
+
+    /// Operations that have no result, the oldest first.
+    fn unfinished(&self) -> Result<Vec<Operation>, ReadError> {
+        // Spelled out by name, so that the index on status serves it.
+        let sql = format!(
+            "SELECT {} FROM operations WHERE status IN ('pending', 'intent_registered', 'active', 'stopping')
+             ORDER BY ordinal",
+            rows::OPERATION
+        );
+        all(self, &sql, [], rows::operation)
+    }
+
+    /// What is kept of an operation's output, stdout first.
+    fn outputs(&self, operation_id: &str) -> Result<Vec<Output>, ReadError> {
+        let sql = format!(
+            "SELECT {} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC",
+            rows::OUTPUT
+        );
+        all(self, &sql, [operation_id], rows::output)
+    }
+
+    /// The Run of this id.
+    fn run(&self, id: &str) -> Result<Option<Run>, ReadError> {
+        first(
+            self,
+            &format!("SELECT {} FROM runs WHERE id = ?1", rows::RUN),
+            [id],
+            rows::run,
+        )
+    }
+
+    /// Runs, the newest first: all, or those in one status.
+    fn runs(&self, status: Option<RunStatus>) -> Result<Vec<Run>, ReadError> {
+        let condition = if status.is_some() {
+            "status = ?1"
+        } else {
+            "?1 IS NULL"
+        };
+        let sql = format!(
+            "SELECT {} FROM runs WHERE {condition} ORDER BY ordinal DESC",
+            rows::RUN
+        );
+        all(self, &sql, [status.map(RunStatus::as_str)], rows::run)
+    }
+
+    /// The task of this id.
+    fn task(&self, id: &str) -> Result<Option<Task>, ReadError> {
+        first(
+            self,
+            &format!("SELECT {} FROM tasks WHERE id = ?1", rows::TASK),
+            [id],
+            rows::task,
+        )
+    }
+
+    /// Events after a position, in order: of one operation, or of all.
+    fn events(
+        &self,
+        after_seq: i64,
+        operation_id: Option<&str>,
+        at_most: Option<usize>,
+    ) -> Result<Vec<Event>, ReadError> {
+        let condition = if operation_id.is_some() {
+            "operation_id = ?2"
+        } else {
+            "?2 IS NULL"
+        };
+        let sql = format!(
+            "SELECT {} FROM journal_events WHERE seq > ?1 AND {condition} ORDER BY seq LIMIT ?3",
+            rows::EVENT
+        );
+        all(
+            self,
+            &sql,
+            (after_seq, operation_id, limit(at_most)),
+            rows::event,
+        )
+    }
+
+    /// The position of the newest event; 0 before the first.
+    fn last_seq(&self) -> Result<i64, ReadError> {
+        let sql = "SELECT coalesce(max(seq), 0) FROM journal_events";
+        Ok(first(self, sql, [], |row| Ok(row.get(0)?))?.unwrap_or(0))
+    }
+
+    /// All leases, by resource.
+    fn leases(&self) -> Result<Vec<Lease>, ReadError> {
+        let sql = format!(
+            "SELECT {} FROM resource_leases ORDER BY resource_id",
+            rows::LEASE
+        );
+        all(self, &sql, [], rows::lease)
+    }
+
+    /// The owner, present or last; `None` only in a domain that was never opened completely.
+    fn owner(&self) -> Result<Option<Owner>, ReadError> {
+        first(
+            self,
+            &format!("SELECT {} FROM owners", rows::OWNER),
+            [],
+            rows::owner,
+        )
+    }
+}
+
+impl<S: sealed::Source> Query for S {}
+
+/// The first row of an answer.
+fn first<T>(
+    source: &impl sealed::Source,
+    sql: &str,
+    params: impl Params,
+    read: fn(&Row<'_>) -> Result<T, RowError>,
+) -> Result<Option<T>, ReadError> {
+    source.with(|connection, path| {
+        first_of(connection, sql, params, read).map_err(|e| read_error(path, e))
+    })
+}
+
+/// All rows of an answer.
+fn all<T>(
+    source: &impl sealed::Source,
+    sql: &str,
+    params: impl Params,
+    read: fn(&Row<'_>) -> Result<T, RowError>,
+) -> Result<Vec<T>, ReadError> {
+    source.with(|connection, path| {
+        collect(connection, sql, params, read).map_err(|e| read_error(path, e))
+    })
+}
+
+fn first_of<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: fn(&Row<'_>) -> Result<T, RowError>,
+) -> Result<Option<T>, RowError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    found.next()?.map(read).transpose()
+}
+
+fn collect<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: fn(&Row<'_>) -> Result<T, RowError>,
+) -> Result<Vec<T>, RowError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
+    let mut answer = Vec::new();
+    while let Some(row) = found.next()? {
+        answer.push(read(row)?);
+    }
+    Ok(answer)
+}
+
+/// In SQL, a negative limit is none.
+fn limit(at_most: Option<usize>) -> i64 {
+    at_most.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+pub(crate) fn read_error(path: &Path, error: RowError) -> ReadError {
+    match error {
+        RowError::Sqlite(e) => StorageError::new(path, "read", e).into(),
+        RowError::Data(e) => e.into(),
+    }
+}

@@ -1,0 +1,246 @@
+//! From stored rows to values. Whatever is stored, the answer is a value or an error that
+//! names the row and the column; never a panic.
+
+use std::str::FromStr;
+
+use rusqlite::Row;
+use serde_json::Value;
+
+use crate::error::{DataError, DataFault};
+use crate::model::{Event, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName};
+
+/// Why a row could not be read.
+#[derive(Debug)]
+pub(crate) enum RowError {
+    Sqlite(rusqlite::Error),
+    Data(DataError),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Which row, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    table: &'static str,
+    id: &'a str,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) fn new(table: &'static str, id: &'a str) -> Self {
+        Self { table, id }
+    }
+
+    fn fault(self, column: &'static str, source: impl Into<DataFault>) -> RowError {
+        RowError::Data(DataError {
+            column,
+            row: format!("{} {:?}", self.table, self.id),
+            source: source.into(),
+        })
+    }
+}
+
+/// A list of names as JSON.
+pub(crate) fn list_text(names: &[String]) -> String {
+    Value::from(names.to_vec()).to_string()
+}
+
+pub(crate) fn parse<T: FromStr<Err = UnknownName>>(
+    text: &str,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<T, RowError> {
+    text.parse().map_err(|e: UnknownName| key.fault(column, e))
+}
+
+pub(crate) fn named<T: FromStr<Err = UnknownName>>(
+    row: &Row<'_>,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<T, RowError> {
+    parse(
+        row.get_ref(column)?
+            .as_str()
+            .map_err(rusqlite::Error::from)?,
+        column,
+        key,
+    )
+}
+
+pub(crate) fn optional_named<T: FromStr<Err = UnknownName>>(
+    row: &Row<'_>,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<Option<T>, RowError> {
+    let text = row
+        .get_ref(column)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?;
+    text.map(|text| parse(text, column, key)).transpose()
+}
+
+pub(crate) fn parse_json(
+    text: &str,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<Value, RowError> {
+    serde_json::from_str(text).map_err(|e| key.fault(column, e))
+}
+
+fn json(row: &Row<'_>, column: &'static str, key: Key<'_>) -> Result<Value, RowError> {
+    parse_json(
+        row.get_ref(column)?
+            .as_str()
+            .map_err(rusqlite::Error::from)?,
+        column,
+        key,
+    )
+}
+
+fn optional_json(
+    row: &Row<'_>,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<Option<Value>, RowError> {
+    let text = row
+        .get_ref(column)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?;
+    text.map(|text| parse_json(text, column, key)).transpose()
+}
+
+fn list(row: &Row<'_>, column: &'static str, key: Key<'_>) -> Result<Vec<String>, RowError> {
+    let text = row
+        .get_ref(column)?
+        .as_str()
+        .map_err(rusqlite::Error::from)?;
+    serde_json::from_str(text).map_err(|e| key.fault(column, e))
+}
+
+fn unsigned(value: i64, column: &'static str, key: Key<'_>) -> Result<u64, RowError> {
+    u64::try_from(value).map_err(|_| key.fault(column, DataFault::Range(value)))
+}
+
+pub(crate) const TASK: &str = "id, name, created_at_ms, meta_json";
+
+pub(crate) fn task(row: &Row<'_>) -> Result<Task, RowError> {
+    let id: String = row.get("id")?;
+    let key = Key::new("tasks", &id);
+    Ok(Task {
+        name: row.get("name")?,
+        created_at_ms: row.get("created_at_ms")?,
+        meta: json(row, "meta_json", key)?,
+        id,
+    })
+}
+
+pub(crate) const RUN: &str =
+    "id, task_id, owner, status, termination_reason, started_at_ms, ended_at_ms, config_json";
+
+pub(crate) fn run(row: &Row<'_>) -> Result<Run, RowError> {
+    let id: String = row.get("id")?;
+    let key = Key::new("runs", &id);
+    Ok(Run {
+        task_id: row.get("task_id")?,
+        owner: row.get("owner")?,
+        status: named(row, "status", key)?,
+        termination_reason: optional_named(row, "termination_reason", key)?,
+        started_at_ms: row.get("started_at_ms")?,
+        ended_at_ms: row.get("ended_at_ms")?,
+        config: json(row, "config_json", key)?,
+        id,
+    })
+}
+
+pub(crate) const OPERATION: &str = "id, run_id, kind, name, input_fingerprint, status, required_resources_json,
+    mutation_roots_json, capability_id, timeout_ms, resource_budget_json, output_ref, process_identity_json,
+    holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json";
+
+pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
+    let id: String = row.get("id")?;
+    let key = Key::new("operations", &id);
+    let timeout_ms: Option<i64> = row.get("timeout_ms")?;
+    Ok(Operation {
+        run_id: row.get("run_id")?,
+        kind: named(row, "kind", key)?,
+        name: row.get("name")?,
+        input_fingerprint: row.get("input_fingerprint")?,
+        status: named(row, "status", key)?,
+        required_resources: list(row, "required_resources_json", key)?,
+        mutation_roots: list(row, "mutation_roots_json", key)?,
+        capability_id: row.get("capability_id")?,
+        timeout_ms: timeout_ms
+            .map(|ms| unsigned(ms, "timeout_ms", key))
+            .transpose()?,
+        resource_budget: optional_json(row, "resource_budget_json", key)?,
+        output_ref: row.get("output_ref")?,
+        process_identity: optional_json(row, "process_identity_json", key)?,
+        holder: optional_json(row, "holder_json", key)?,
+        spawn_gated: row.get("spawn_gated")?,
+        created_at_ms: row.get("created_at_ms")?,
+        finished_at_ms: row.get("finished_at_ms")?,
+        outcome: optional_named(row, "outcome", key)?,
+        result: optional_json(row, "result_json", key)?,
+        id,
+    })
+}
+
+pub(crate) const OUTPUT: &str =
+    "operation_id, stream, total_bytes, sha256, artifact, content, spill_error";
+
+pub(crate) fn output(row: &Row<'_>) -> Result<Output, RowError> {
+    let id: String = row.get("operation_id")?;
+    let key = Key::new("operation_outputs", &id);
+    Ok(Output {
+        stream: named::<Stream>(row, "stream", key)?,
+        total_bytes: unsigned(row.get("total_bytes")?, "total_bytes", key)?,
+        sha256: row.get("sha256")?,
+        artifact: row.get("artifact")?,
+        content: row.get("content")?,
+        spill_error: row.get("spill_error")?,
+    })
+}
+
+pub(crate) const EVENT: &str = "seq, run_id, operation_id, type, payload_json, timestamp_ms";
+
+pub(crate) fn event(row: &Row<'_>) -> Result<Event, RowError> {
+    let seq: i64 = row.get("seq")?;
+    Ok(Event {
+        seq,
+        run_id: row.get("run_id")?,
+        operation_id: row.get("operation_id")?,
+        kind: row.get("type")?,
+        payload: json(
+            row,
+            "payload_json",
+            Key::new("journal_events", &seq.to_string()),
+        )?,
+        timestamp_ms: row.get("timestamp_ms")?,
+    })
+}
+
+pub(crate) const LEASE: &str = "resource_id, operation_id, acquired_at_ms";
+
+pub(crate) fn lease(row: &Row<'_>) -> Result<Lease, RowError> {
+    Ok(Lease {
+        resource_id: row.get("resource_id")?,
+        operation_id: row.get("operation_id")?,
+        acquired_at_ms: row.get("acquired_at_ms")?,
+    })
+}
+
+pub(crate) const OWNER: &str = "owner_id, epoch, pid, hostname, acquired_at_ms, released_at_ms";
+
+pub(crate) fn owner(row: &Row<'_>) -> Result<Owner, RowError> {
+    Ok(Owner {
+        owner_id: row.get("owner_id")?,
+        epoch: row.get("epoch")?,
+        pid: row.get("pid")?,
+        hostname: row.get("hostname")?,
+        acquired_at_ms: row.get("acquired_at_ms")?,
+        released_at_ms: row.get("released_at_ms")?,
+    })
+}

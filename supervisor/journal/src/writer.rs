@@ -1,0 +1,293 @@
+//! One batch of requests, one transaction: ownership first, then each request in a savepoint of
+//! its own, then one commit. `queue` says who runs it; `apply` says what a change does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_IOERR, SQLITE_NOTADB};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::apply::{self, ApplyError, Rejected, Span};
+use crate::clock;
+use crate::error::{DataError, StorageError};
+use crate::journal::CommitReceipt;
+use crate::lock::{DomainLock, Standing};
+use crate::model::{Change, Owner};
+use crate::owner;
+use crate::queue::locked;
+
+/// Why a commit did not happen. It is all or nothing: none of its changes are in the record.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CommitError {
+    /// A rule of the record forbids it. The journal and other requests are not affected.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// This owner has lost the domain. Every later commit fails the same way.
+    #[error("{} is no longer ours: {reason}; stop, and open it again", path.display())]
+    Fenced {
+        /// The file that shows it.
+        path: PathBuf,
+        /// What was found.
+        reason: FenceReason,
+    },
+    /// The storage refused. Nothing of the batch is recorded; the journal can be used on.
+    #[error(transparent)]
+    Storage(Arc<StorageError>),
+    /// The storage failed so that nobody can tell, before the domain is opened again, whether
+    /// the batch is durable. Every later commit fails the same way.
+    #[error(
+        "the journal is unusable after a storage failure; open the domain again to see what was recorded"
+    )]
+    Broken(#[source] Arc<StorageError>),
+    /// A stored value that a change depends on makes no sense.
+    #[error(transparent)]
+    Data(Arc<DataError>),
+    /// The thread that was committing for this one panicked. The journal can be used on, but
+    /// whether this request was recorded has to be read.
+    #[error(
+        "the thread that was committing this request panicked; read the record to see whether it was kept"
+    )]
+    Abandoned,
+}
+
+/// How it became clear that the domain is lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FenceReason {
+    /// The lock file is gone, so anybody may have taken the domain.
+    #[error("its lock file was deleted")]
+    LockFileGone,
+    /// Another file lies where the lock file was.
+    #[error("its lock file was replaced")]
+    LockFileReplaced,
+    /// The owner row names somebody else.
+    #[error("epoch {ours} is over, {} is in force", found.as_ref().map_or_else(|| "none".to_owned(), |o| format!("{} of {}", o.epoch, o.owner_id)))]
+    Superseded {
+        /// Our epoch.
+        ours: i64,
+        /// The row as it is now.
+        found: Option<Owner>,
+    },
+}
+
+/// The write side of an open domain.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    connection: Mutex<Option<Connection>>,
+    database: PathBuf,
+    lock: DomainLock,
+    owner: Owner,
+    /// What every commit answers, once set.
+    poison: Mutex<Option<CommitError>>,
+    pub(crate) counts: Counts,
+}
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: AtomicU64,
+    pub(crate) transactions: AtomicU64,
+    pub(crate) largest_batch: AtomicU64,
+}
+
+type Answer = Result<CommitReceipt, CommitError>;
+
+impl Writer {
+    pub(crate) fn new(
+        connection: Connection,
+        database: PathBuf,
+        lock: DomainLock,
+        owner: Owner,
+    ) -> Self {
+        Self {
+            connection: Mutex::new(Some(connection)),
+            database,
+            lock,
+            owner,
+            poison: Mutex::new(None),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Commits a batch; the answers are in the order of the requests.
+    pub(crate) fn run(&self, batch: &[Vec<Change>]) -> Vec<Answer> {
+        self.counts
+            .requests
+            .fetch_add(batch.len() as u64, Ordering::Relaxed);
+        match self.transact(batch) {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    fn transact(&self, batch: &[Vec<Change>]) -> Result<Vec<Answer>, CommitError> {
+        self.check_lock()?;
+        let guard = locked(&self.connection);
+        let Some(connection) = guard.as_ref() else {
+            return Err(CommitError::Abandoned);
+        };
+        let begun = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+        let mut transaction = begun.map_err(|e| self.storage("write", e))?;
+        self.check_row(&transaction)?;
+        let answers = self.apply_all(&mut transaction, batch)?;
+        if answers.iter().all(Result::is_err) {
+            transaction
+                .rollback()
+                .map_err(|e| self.breaks("roll back", e))?;
+            return Ok(answers);
+        }
+        transaction.commit().map_err(|e| self.commit_failed(e))?;
+        self.counts.transactions.fetch_add(1, Ordering::Relaxed);
+        self.counts
+            .largest_batch
+            .fetch_max(batch.len() as u64, Ordering::Relaxed);
+        // Followers are told after the change has become visible. It is durable by now, so a
+        // bell that will not ring is theirs to notice by their time limit, not a failed commit.
+        drop(self.lock.ring());
+        Ok(answers)
+    }
+
+    fn apply_all(
+        &self,
+        transaction: &mut Transaction<'_>,
+        batch: &[Vec<Change>],
+    ) -> Result<Vec<Answer>, CommitError> {
+        let now_ms = clock::now_ms();
+        batch
+            .iter()
+            .map(|changes| self.apply_one(transaction, changes, now_ms))
+            .collect()
+    }
+
+    /// Applies one request. The outer error is the batch's, the inner one the request's own.
+    fn apply_one(
+        &self,
+        transaction: &mut Transaction<'_>,
+        changes: &[Change],
+        now_ms: i64,
+    ) -> Result<Answer, CommitError> {
+        let savepoint = transaction
+            .savepoint()
+            .map_err(|e| self.storage("write", e))?;
+        let error = match apply::apply(&savepoint, changes, now_ms) {
+            Ok(span) => {
+                savepoint.commit().map_err(|e| self.storage("write", e))?;
+                return Ok(Ok(span.into()));
+            }
+            Err(ApplyError::Rejected(rejected)) => rejected.into(),
+            Err(ApplyError::Data(error)) => CommitError::Data(Arc::new(error)),
+            Err(ApplyError::Sqlite(error)) => self.storage("write", error),
+        };
+        // After some errors, a full disk among them, SQLite has undone the whole transaction.
+        if savepoint.is_autocommit() {
+            return Err(error);
+        }
+        savepoint
+            .finish()
+            .map_err(|e| self.breaks("roll back", e))?;
+        Ok(Err(error))
+    }
+
+    /// Whether this owner still has the domain, by lock file and owner row.
+    pub(crate) fn check(&self, readings: &Connection) -> Result<(), CommitError> {
+        self.check_lock()?;
+        self.check_row(readings)
+    }
+
+    fn check_lock(&self) -> Result<(), CommitError> {
+        if let Some(poison) = &*locked(&self.poison) {
+            return Err(poison.clone());
+        }
+        // Not being able to look is no proof of loss: this batch fails, later ones may not.
+        let standing = self.lock.standing().map_err(|e| {
+            CommitError::Storage(Arc::new(StorageError::new(self.lock.path(), "examine", e)))
+        })?;
+        let reason = match standing {
+            Standing::InPlace => return Ok(()),
+            Standing::Gone => FenceReason::LockFileGone,
+            Standing::Replaced => FenceReason::LockFileReplaced,
+        };
+        Err(self.poisoned(CommitError::Fenced {
+            path: self.lock.path().to_owned(),
+            reason,
+        }))
+    }
+
+    fn check_row(&self, connection: &Connection) -> Result<(), CommitError> {
+        let found = owner::read(connection)
+            .map_err(|e| self.storage("read", e))?
+            .map(|claim| claim.owner);
+        match found {
+            Some(found)
+                if found.epoch == self.owner.epoch && found.owner_id == self.owner.owner_id =>
+            {
+                Ok(())
+            }
+            found => {
+                let reason = FenceReason::Superseded {
+                    ours: self.owner.epoch,
+                    found,
+                };
+                Err(self.poisoned(CommitError::Fenced {
+                    path: self.database.clone(),
+                    reason,
+                }))
+            }
+        }
+    }
+
+    /// A commit that ran out of space has left no trace. After any other failure to write or to
+    /// sync, the commit record may or may not have reached the disk.
+    fn commit_failed(&self, error: rusqlite::Error) -> CommitError {
+        let code = error.sqlite_error().map_or(0, |e| e.extended_code & 0xff);
+        match code {
+            SQLITE_IOERR | SQLITE_CORRUPT | SQLITE_NOTADB => self.breaks("commit to", error),
+            _ => self.storage("commit to", error),
+        }
+    }
+
+    fn storage(&self, doing: &'static str, error: rusqlite::Error) -> CommitError {
+        CommitError::Storage(Arc::new(StorageError::new(&self.database, doing, error)))
+    }
+
+    fn breaks(&self, doing: &'static str, error: rusqlite::Error) -> CommitError {
+        self.poisoned(CommitError::Broken(Arc::new(StorageError::new(
+            &self.database,
+            doing,
+            error,
+        ))))
+    }
+
+    fn poisoned(&self, error: CommitError) -> CommitError {
+        locked(&self.poison).get_or_insert(error).clone()
+    }
+
+    /// Gives the domain back: marks the row, writes the log back, and leaves the lock to be
+    /// dropped. An owner that has lost the domain marks nothing.
+    pub(crate) fn close(&self) -> Result<(), StorageError> {
+        let Some(connection) = locked(&self.connection).take() else {
+            return Ok(());
+        };
+        let released = match &*locked(&self.poison) {
+            Some(_) => Ok(()),
+            None => owner::release(&connection, &self.owner, clock::now_ms()),
+        };
+        let closed = connection.close().map_err(|(_, e)| e);
+        released
+            .and(closed)
+            .map_err(StorageError::context(&self.database, "close"))?;
+        self.lock
+            .clear_note()
+            .map_err(StorageError::context(self.lock.path(), "clear"))
+    }
+}
+
+impl From<Span> for CommitReceipt {
+    fn from(span: Span) -> Self {
+        Self {
+            first_seq: span.first,
+            last_seq: span.last,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the tests of the journal share: small values to commit, and a domain in a folder of its
+//! own that is gone afterwards.
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+use xioflow_journal::{
+    Change, Finish, Journal, NewOperation, OpenOptions, OperationKind, Outcome, Run, RunStatus,
+    Task, TerminationReason,
+};
+
+/// A folder to make domains in.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn root(&self) -> PathBuf {
+        self.0.path().join("domain")
+    }
+
+    pub fn open(&self) -> Journal {
+        Journal::open(self.root(), &OpenOptions::default()).unwrap()
+    }
+
+    /// An owner with the Run `r`, ready for operations.
+    pub fn open_with_run(&self) -> Journal {
+        let journal = self.open();
+        journal.commit(begin("r")).unwrap();
+        journal
+    }
+}
+
+/// A task and a Run of it.
+pub fn begin(run_id: &str) -> Vec<Change> {
+    vec![Change::SaveTask(task()), Change::AddRun(run(run_id))]
+}
+
+pub fn task() -> Task {
+    Task {
+        id: "t".into(),
+        name: "task".into(),
+        created_at_ms: 1,
+        meta: json!({"a": [1, null]}),
+    }
+}
+
+pub fn run(id: &str) -> Run {
+    Run {
+        id: id.into(),
+        task_id: "t".into(),
+        owner: "me".into(),
+        status: RunStatus::Running,
+        termination_reason: None,
+        started_at_ms: 2,
+        ended_at_ms: None,
+        config: json!({"maxTokens": 5}),
+    }
+}
+
+pub fn new_operation(id: &str, resources: &[&str]) -> NewOperation {
+    NewOperation {
+        id: id.into(),
+        run_id: "r".into(),
+        kind: OperationKind::Process,
+        name: "build".into(),
+        input_fingerprint: format!("fingerprint of {id}"),
+        required_resources: resources.iter().map(|&r| r.to_owned()).collect(),
+        mutation_roots: vec!["/src".into()],
+        capability_id: None,
+        timeout_ms: Some(30_000),
+        resource_budget: Some(json!({"memoryMaxBytes": 1024})),
+        spawn_gated: Some(true),
+    }
+}
+
+pub fn register(id: &str, resources: &[&str]) -> Change {
+    Change::RegisterOperation(Box::new(new_operation(id, resources)))
+}
+
+pub fn activate(id: &str) -> Change {
+    Change::ActivateOperation {
+        operation_id: id.into(),
+        process_identity: json!({"pid": 4711, "startTime": 99}),
+        holder: json!({"pid": 4710}),
+    }
+}
+
+pub fn stop(id: &str) -> Change {
+    Change::StopOperation {
+        operation_id: id.into(),
+        reason: TerminationReason::UserCancelled,
+    }
+}
+
+/// A result that keeps the lease rule.
+pub fn finish(id: &str, outcome: Outcome) -> Change {
+    Change::FinishOperation(Box::new(Finish {
+        operation_id: id.into(),
+        outcome,
+        result: json!({"status": outcome, "exitCode": 0}),
+        outputs: Vec::new(),
+        release_resources: outcome != Outcome::Indeterminate,
+    }))
+}
+
+pub fn end_run(id: &str, status: RunStatus) -> Change {
+    Change::EndRun {
+        run_id: id.into(),
+        status,
+        reason: TerminationReason::Completed,
+    }
+}
+
+/// The content of a file, read by another process: reading a database here would drop the
+/// locks that SQLite holds on it for this process.
+pub fn bytes_of(path: &Path) -> Vec<u8> {
+    let output = Command::new("cat").arg(path).output().unwrap();
+    assert!(output.status.success(), "cannot read {}", path.display());
+    output.stdout
+}
