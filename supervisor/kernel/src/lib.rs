@@ -1,1 +1,71 @@
-//! The supervised execution kernel: domains, operations, output, recovery.
+//! The supervised execution kernel.
+//!
+//! A [`Domain`] is a folder with a durable record and exactly one owner at a time. In it, each
+//! command is an operation: its intent and the identity of its process are committed while the
+//! process still waits at a gate, its whole tree is held by a helper of its own, and its result
+//! is committed once, with what was observed and nothing else.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use xioflow_kernel::{Command, Domain};
+//!
+//! let domain = Domain::open(".xioflow")?;
+//! let result = domain
+//!     .operation(Command::new("cargo").args(["test"]).inherit_env())?
+//!     .id("tests-of-commit-1f3a")
+//!     .timeout(Duration::from_secs(600))
+//!     .lease("workspace:write:.")
+//!     .run()?;
+//! println!("{}: exit {:?}, tree {:?}", result.status, result.exit_code, result.tree_settlement);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The same id again returns the recorded result and runs nothing.
+//!
+//! What this library does not do: it never waits for children that it did not start, sets no
+//! signal handler, and reads nothing of the terminal. Everything it knows of processes it asks
+//! `xioflow-facts`; it has no path in `/proc` of its own.
+
+#![forbid(unsafe_code)]
+
+mod admission;
+mod clock;
+mod command;
+mod control;
+mod deadline;
+mod domain;
+mod error;
+mod fingerprint;
+mod helper;
+mod leases;
+mod names;
+mod observe;
+mod operation;
+mod output;
+mod recovery;
+mod result;
+mod run;
+mod sanitise;
+mod stop;
+
+pub use command::{Command, InvalidCommand, Stdin};
+pub use domain::{Domain, DomainOptions};
+pub use error::{DomainError, ExecuteError, OPERATION_ID_MAX_BYTES, RunError};
+pub use helper::{
+    HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, LinkError, LocateError, find_helper,
+};
+pub use names::{errno_name, errno_text, signal_name, signal_number};
+pub use operation::{
+    AlreadyEnded, Canceller, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
+    OperationHandle, StoredError, stored_result,
+};
+pub use output::{Piece, Subscription};
+pub use recovery::{Decision, Verdict};
+pub use result::{
+    Evidence, OperationResult, PipeHolder, ProcessIdentity, Scope, SpawnFailure, StopRecord,
+    SurvivorRecord, TreeSettlement,
+};
+pub use run::RunHandle;
+pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
+
+pub use xioflow_journal as journal;

@@ -1,0 +1,266 @@
+//! What is to be run, exactly: nothing is added to it and nothing is looked up but the program.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+
+/// A command as it will be executed. There is never a shell in between.
+///
+/// A new command has an empty environment, an empty standard input, and the working directory of
+/// the caller at the moment it is started.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) stdin: Stdin,
+    pub(crate) umask: Option<u32>,
+    pub(crate) no_new_privs: bool,
+}
+
+/// Where a command's standard input comes from.
+#[derive(Debug, Clone, Default)]
+pub enum Stdin {
+    /// It is empty.
+    #[default]
+    Null,
+    /// These bytes, then the end.
+    Bytes(Arc<[u8]>),
+    /// This file, from its beginning.
+    File(PathBuf),
+    /// This descriptor, shared with the caller. Its position and flags are shared too.
+    Descriptor(Arc<OwnedFd>),
+}
+
+/// Why a command cannot be one, whatever the system says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidCommand {
+    /// There is no program.
+    #[error("the program's name is empty")]
+    EmptyProgram,
+    /// A string has a NUL byte, which execve(2) cannot pass on.
+    #[error("{what} contains a NUL byte, which no program can receive")]
+    Nul {
+        /// Which one.
+        what: String,
+    },
+    /// The name of an environment variable is empty or has an equals sign.
+    #[error("{name:?} cannot be the name of an environment variable")]
+    EnvName {
+        /// The name.
+        name: OsString,
+    },
+    /// The working directory is not absolute and the caller's own is not known.
+    #[error("the working directory {} cannot be made absolute: {why}", path.display())]
+    Cwd {
+        /// What was asked for.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Command {
+    /// Makes a command that runs `program`: a path if it has a slash, else a name that is looked
+    /// up in the `PATH` of the command's own environment.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            cwd: None,
+            stdin: Stdin::Null,
+            umask: None,
+            no_new_privs: false,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets one variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        let name = name.into();
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value.into()));
+        self
+    }
+
+    /// Passes the caller's whole environment on, as it is now.
+    #[must_use]
+    pub fn inherit_env(self) -> Self {
+        std::env::vars_os().fold(self, |command, (name, value)| command.env(name, value))
+    }
+
+    /// Sets the working directory; a relative one is relative to the caller's.
+    #[must_use]
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(path.into());
+        self
+    }
+
+    /// Sets where its standard input comes from.
+    #[must_use]
+    pub fn stdin(mut self, stdin: Stdin) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// Sets its file mode creation mask, umask(2).
+    #[must_use]
+    pub fn umask(mut self, mask: u32) -> Self {
+        self.umask = Some(mask);
+        self
+    }
+
+    /// Forbids it to gain privileges by executing set-user-ID programs (`PR_SET_NO_NEW_PRIVS`).
+    #[must_use]
+    pub fn no_new_privs(mut self, on: bool) -> Self {
+        self.no_new_privs = on;
+        self
+    }
+
+    /// The program's name without its folders, for people.
+    #[must_use]
+    pub fn display_name(&self) -> String {
+        let path = Path::new(&self.program);
+        path.file_name()
+            .unwrap_or(self.program.as_os_str())
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Checks everything that needs no system call.
+    pub(crate) fn validate(&self) -> Result<(), InvalidCommand> {
+        if self.program.is_empty() {
+            return Err(InvalidCommand::EmptyProgram);
+        }
+        no_nul(&self.program, || "the program's name".to_owned())?;
+        for (index, arg) in self.args.iter().enumerate() {
+            no_nul(arg, || format!("argument {}", index + 1))?;
+        }
+        for (name, value) in &self.env {
+            if name.is_empty() || name.as_bytes().contains(&b'=') {
+                return Err(InvalidCommand::EnvName { name: name.clone() });
+            }
+            no_nul(name, || format!("the variable name {name:?}"))?;
+            no_nul(value, || {
+                format!("the value of the variable {}", name.display())
+            })?;
+        }
+        self.cwd.as_ref().map_or(Ok(()), |cwd| {
+            no_nul(cwd.as_os_str(), || "the working directory".to_owned())
+        })
+    }
+
+    /// The absolute working directory.
+    pub(crate) fn absolute_cwd(&self) -> Result<PathBuf, InvalidCommand> {
+        match &self.cwd {
+            Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
+            other => {
+                let asked = other.clone().unwrap_or_else(|| PathBuf::from("."));
+                let here = std::env::current_dir().map_err(|error| InvalidCommand::Cwd {
+                    path: asked.clone(),
+                    why: format!("the caller's own working directory is gone ({error})"),
+                })?;
+                Ok(other
+                    .as_ref()
+                    .map_or_else(|| here.clone(), |cwd| here.join(cwd)))
+            }
+        }
+    }
+}
+
+fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), InvalidCommand> {
+    if text.as_bytes().contains(&0) {
+        return Err(InvalidCommand::Nul { what: what() });
+    }
+    Ok(())
+}
+
+impl Stdin {
+    /// Opens it.
+    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Null => read_only(Path::new("/dev/null")),
+            Self::File(path) => read_only(path),
+            Self::Descriptor(descriptor) => descriptor.try_clone(),
+            Self::Bytes(bytes) => in_memory(bytes),
+        }
+    }
+}
+
+fn read_only(path: &Path) -> io::Result<OwnedFd> {
+    // NOCTTY: opening a terminal must not make it ours.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// A file in memory: a command that does not read it costs nothing and holds nobody up.
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let memory = memfd_create(c"xioflow-stdin", MemfdFlags::CLOEXEC)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::pwrite(memory.as_fd(), rest, (bytes.len() - rest.len()) as u64)?;
+        rest = &rest[written..];
+    }
+    Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_value_replaces_an_earlier_one() {
+        let command = Command::new("true")
+            .env("A", "1")
+            .env("B", "2")
+            .env("A", "3");
+        let expected = [("B", "2"), ("A", "3")].map(|(n, v)| (n.into(), v.into()));
+        assert_eq!(command.env, expected);
+    }
+
+    #[test]
+    fn bad_strings_are_named() {
+        let nul = Command::new("true").arg("fine").arg("a\0b").validate();
+        assert_eq!(
+            nul,
+            Err(InvalidCommand::Nul {
+                what: "argument 2".to_owned()
+            })
+        );
+        assert_eq!(
+            Command::new("").validate(),
+            Err(InvalidCommand::EmptyProgram)
+        );
+        let name = Command::new("true").env("A=B", "1").validate();
+        assert!(matches!(name, Err(InvalidCommand::EnvName { .. })));
+    }
+
+    #[test]
+    fn bytes_are_read_from_their_beginning() {
+        let stdin = Stdin::Bytes(Arc::from(&b"hello"[..])).open().unwrap();
+        let mut read = [0; 8];
+        assert_eq!(rustix::io::read(stdin, &mut read).unwrap(), 5);
+        assert_eq!(&read[..5], b"hello");
+    }
+}

@@ -1,0 +1,102 @@
+//! What others want of a running operation, and the descriptor that wakes it for that.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use xioflow_journal::Stream;
+
+use crate::stop::StopRequest;
+
+/// One wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Stop the operation.
+    Stop(StopRequest),
+    /// Close the read end of a stream: its reader is gone.
+    CloseStream(Stream),
+}
+
+/// The mailbox of one operation.
+#[derive(Debug)]
+pub(crate) struct Control {
+    wake: OwnedFd,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    wishes: Vec<Wish>,
+    finished: bool,
+}
+
+impl Control {
+    /// Makes an empty mailbox.
+    ///
+    /// # Errors
+    /// Those of eventfd(2): too many open files, or no memory.
+    pub(crate) fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self {
+            wake,
+            state: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A wish is pushed whole or not at all.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves a wish and wakes the operation; false if it is finished.
+    pub(crate) fn wish(&self, wish: Wish) -> bool {
+        let mut state = self.lock();
+        if state.finished {
+            return false;
+        }
+        state.wishes.push(wish);
+        drop(state);
+        self.nudge();
+        true
+    }
+
+    /// Wakes whoever sleeps on the descriptor.
+    pub(crate) fn nudge(&self) {
+        // It fails only when the counter is full, and then the sleeper is awake already.
+        rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
+    }
+
+    /// Forgets earlier wake-ups, so that the next sleep waits for a new one. The caller looks at
+    /// the state that it waits for before and after.
+    pub(crate) fn clear_wake(&self) {
+        let mut count = [0; 8];
+        // Nothing to read means that there was no wake-up.
+        rustix::io::read(&self.wake, &mut count).ok();
+    }
+
+    /// Takes all wishes. Called when the descriptor is readable.
+    pub(crate) fn take(&self) -> Vec<Wish> {
+        self.clear_wake();
+        std::mem::take(&mut self.lock().wishes)
+    }
+
+    /// The first wish to stop, left in place: for the moments before there is a process.
+    pub(crate) fn stop_wish(&self) -> Option<StopRequest> {
+        self.lock().wishes.iter().find_map(|wish| match wish {
+            Wish::Stop(request) => Some(request.clone()),
+            Wish::CloseStream(_) => None,
+        })
+    }
+
+    /// Ends it: later wishes are refused.
+    pub(crate) fn finish(&self) {
+        self.lock().finished = true;
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

@@ -1,0 +1,366 @@
+//! A domain: one folder, one owner, and everything that its operations share.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use serde_json::{Value, json};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Run, RunStatus, Task};
+
+use crate::admission::Leases;
+use crate::clock;
+use crate::command::Command;
+use crate::error::{DomainError, ExecuteError};
+use crate::helper::{Helpers, find_helper};
+use crate::leases::LeaseTable;
+use crate::names::new_id;
+use crate::operation::{Membership, OperationBuilder};
+use crate::output::Artifacts;
+use crate::recovery::{self, Decision};
+use crate::result::OperationResult;
+use crate::run::RunHandle;
+
+/// Helpers that wait for work, unless the caller says otherwise.
+const DEFAULT_WARM_HELPERS: usize = 1;
+
+/// How a domain is opened.
+#[derive(Debug, Clone)]
+pub struct DomainOptions {
+    wait: Duration,
+    helper: Option<PathBuf>,
+    warm_helpers: usize,
+    concurrent_max: Option<usize>,
+}
+
+impl Default for DomainOptions {
+    fn default() -> Self {
+        Self {
+            wait: Duration::ZERO,
+            helper: None,
+            warm_helpers: DEFAULT_WARM_HELPERS,
+            concurrent_max: None,
+        }
+    }
+}
+
+impl DomainOptions {
+    /// Sets how long to wait for another owner to give the domain up; not at all by default.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Names the helper's program instead of looking for it.
+    #[must_use]
+    pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
+        self.helper = Some(program.into());
+        self
+    }
+
+    /// Sets how many helpers wait for work, so that a launch need not start one. With 0 one is
+    /// started when the domain is opened, for the first launch, and none in advance after that.
+    #[must_use]
+    pub fn warm_helpers(mut self, count: usize) -> Self {
+        self.warm_helpers = count;
+        self
+    }
+
+    /// Limits how many operations run at once.
+    #[must_use]
+    pub fn max_concurrent_operations(mut self, max: usize) -> Self {
+        self.concurrent_max = Some(max);
+        self
+    }
+
+    /// Opens the domain in this folder, making it if it is not there.
+    ///
+    /// On return this process owns the domain, and everything that an earlier owner left
+    /// unfinished has been settled by evidence; see [`Domain::recovered`].
+    ///
+    /// # Errors
+    /// [`DomainError`] says by cause what stands in the way. The domain is then as it was.
+    pub fn open(&self, folder: impl Into<PathBuf>) -> Result<Domain, DomainError> {
+        let folder = folder.into();
+        let program = match &self.helper {
+            Some(program) => program.clone(),
+            None => find_helper()?,
+        };
+        // The first helper starts while the database is opened.
+        let helpers = Helpers::new(program, 1, self.warm_helpers)?;
+        let options = OpenOptions {
+            wait: self.wait,
+            ..OpenOptions::default()
+        };
+        let journal = Journal::open(&folder, &options)?;
+        let artifacts = open_artifacts(folder.join("artifacts"))?;
+        let (holders, holders_path) = open_holders(folder.join("holders"))?;
+        let recovered =
+            recovery::recover(&journal, &artifacts, &holders_path).map_err(|source| {
+                DomainError::Recovery {
+                    path: folder.clone(),
+                    source: Box::new(source),
+                }
+            })?;
+        let leases = restore_leases(&journal, self.concurrent_max).map_err(|source| {
+            DomainError::Recovery {
+                path: folder.clone(),
+                source: Box::new(source),
+            }
+        })?;
+        let inner = Inner {
+            journal,
+            leases,
+            artifacts: Arc::new(artifacts),
+            holders,
+            in_flight: Mutex::default(),
+            helpers,
+            folder,
+        };
+        Ok(Domain {
+            inner: Arc::new(inner),
+            recovered,
+        })
+    }
+}
+
+fn open_artifacts(path: PathBuf) -> Result<Artifacts, DomainError> {
+    Artifacts::open(path.clone()).map_err(|source| DomainError::Folder { path, source })
+}
+
+fn open_holders(path: PathBuf) -> Result<(OwnedFd, PathBuf), DomainError> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
+    match rustix::fs::open(&path, flags, Mode::empty()) {
+        Ok(folder) => Ok((folder, path)),
+        Err(error) => Err(DomainError::Folder {
+            path,
+            source: io::Error::from(error),
+        }),
+    }
+}
+
+/// Held is what the journal says is leased, and what every unfinished operation needs.
+fn restore_leases(
+    journal: &Journal,
+    concurrent_max: Option<usize>,
+) -> Result<Leases, ExecuteError> {
+    let mut table = LeaseTable::new(concurrent_max);
+    for lease in journal.leases()? {
+        table.restore(&lease.operation_id, &[lease.resource_id]);
+    }
+    for operation in journal.unfinished()? {
+        table.restore(&operation.id, &operation.required_resources);
+    }
+    Ok(Leases::new(table))
+}
+
+/// An open domain. This process is its only owner until it is dropped or closed.
+///
+/// It can be shared between threads; operations of several threads run side by side and share
+/// their commits.
+#[derive(Debug, Clone)]
+pub struct Domain {
+    inner: Arc<Inner>,
+    recovered: Vec<Decision>,
+}
+
+/// What the operations of a domain share. The fields are dropped in this order: the journal is
+/// closed before idle helpers are waited for.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) journal: Journal,
+    pub(crate) leases: Leases,
+    pub(crate) artifacts: Arc<Artifacts>,
+    pub(crate) holders: OwnedFd,
+    in_flight: Mutex<HashMap<String, Arc<Flight>>>,
+    pub(crate) helpers: Helpers,
+    folder: PathBuf,
+}
+
+impl Domain {
+    /// Opens the domain in this folder with the default options; see [`DomainOptions::open`].
+    ///
+    /// # Errors
+    /// Those of [`DomainOptions::open`].
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, DomainError> {
+        DomainOptions::default().open(folder)
+    }
+
+    /// Runs a command to its recorded result, in a Task and a Run of its own.
+    ///
+    /// # Errors
+    /// [`ExecuteError`] if there is no result. A command that fails or cannot start has one.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use xioflow_kernel::{Command, Domain};
+    ///
+    /// let domain = Domain::open(".xioflow")?;
+    /// let result = domain.run(Command::new("make").arg("test").inherit_env())?;
+    /// println!("{} {:?}", result.status, result.exit_code);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run(&self, command: Command) -> Result<OperationResult, ExecuteError> {
+        self.operation(command)?.run()
+    }
+
+    /// Puts an operation together, in a Task and a Run of its own.
+    ///
+    /// # Errors
+    /// [`ExecuteError::System`] if the process has no descriptor left.
+    pub fn operation(&self, command: Command) -> Result<OperationBuilder, ExecuteError> {
+        let (task, run) = new_run("", json!({}));
+        let membership = Membership::Own {
+            task: Box::new(task),
+            run: Box::new(run),
+        };
+        OperationBuilder::new(Arc::clone(&self.inner), command, membership)
+    }
+
+    /// Opens a Run for several operations, in a Task of the same name. Its host ends it.
+    ///
+    /// # Errors
+    /// [`ExecuteError::Commit`] if it cannot be recorded.
+    pub fn begin_run(&self, name: &str, config: &Value) -> Result<RunHandle, ExecuteError> {
+        RunHandle::begin(Arc::clone(&self.inner), name, config)
+    }
+
+    /// What was settled when this domain was opened.
+    #[must_use]
+    pub fn recovered(&self) -> &[Decision] {
+        &self.recovered
+    }
+
+    /// The journal, for reading.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
+    }
+
+    /// The domain's folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+}
+
+/// A Task and a Run in it.
+pub(crate) fn new_run(name: &str, config: Value) -> (Task, Run) {
+    let created_at_ms = clock::now_ms();
+    let task = Task {
+        id: new_id("task"),
+        name: name.to_owned(),
+        created_at_ms,
+        meta: Value::Null,
+    };
+    let run = Run {
+        id: new_id("run"),
+        task_id: task.id.clone(),
+        owner: format!("pid-{}", std::process::id()),
+        status: RunStatus::Running,
+        termination_reason: None,
+        started_at_ms: created_at_ms,
+        ended_at_ms: None,
+        config,
+    };
+    (task, run)
+}
+
+/// An operation that is being executed in this process.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    fingerprint: String,
+    landed: Mutex<bool>,
+    arrival: Condvar,
+}
+
+impl Flight {
+    /// Waits until it is over.
+    pub(crate) fn wait(&self) {
+        // The flag is one bool; a panicking holder cannot leave it half set.
+        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*landed {
+            landed = self
+                .arrival
+                .wait(landed)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn land(&self) {
+        *self.landed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.arrival.notify_all();
+    }
+}
+
+/// What a submission meets.
+#[derive(Debug)]
+pub(crate) enum Submission<'a> {
+    /// Nobody executes this id; it is reserved until the guard is dropped.
+    First(FlightGuard<'a>),
+    /// The same operation is being executed.
+    Same(Arc<Flight>),
+    /// Another operation with this id is.
+    Other {
+        /// That one's fingerprint.
+        existing_fingerprint: String,
+    },
+}
+
+/// Keeps an id reserved.
+#[derive(Debug)]
+pub(crate) struct FlightGuard<'a> {
+    inner: &'a Inner,
+    id: String,
+}
+
+impl Inner {
+    fn flights(&self) -> MutexGuard<'_, HashMap<String, Arc<Flight>>> {
+        // Entries are inserted and removed whole.
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reserves an id, or says who has it.
+    pub(crate) fn submit(&self, id: &str, fingerprint: &str) -> Submission<'_> {
+        let mut flights = self.flights();
+        match flights.get(id) {
+            Some(flight) if flight.fingerprint == fingerprint => {
+                Submission::Same(Arc::clone(flight))
+            }
+            Some(flight) => Submission::Other {
+                existing_fingerprint: flight.fingerprint.clone(),
+            },
+            None => {
+                let flight = Flight {
+                    fingerprint: fingerprint.to_owned(),
+                    landed: Mutex::new(false),
+                    arrival: Condvar::new(),
+                };
+                flights.insert(id.to_owned(), Arc::new(flight));
+                Submission::First(FlightGuard {
+                    inner: self,
+                    id: id.to_owned(),
+                })
+            }
+        }
+    }
+}
+
+impl Drop for FlightGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(flight) = self.inner.flights().remove(&self.id) {
+            flight.land();
+        }
+    }
+}
+
+/// Whether an operation still needs its owner.
+pub(crate) fn is_unfinished(status: OperationStatus) -> bool {
+    status != OperationStatus::Done
+}

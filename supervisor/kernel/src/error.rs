@@ -1,0 +1,179 @@
+//! Errors of the kernel, one variant for each thing that a caller can act on.
+//!
+//! How a command ended is never an error: that is an [`crate::OperationResult`].
+
+use std::io;
+use std::path::PathBuf;
+
+use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, RunStatus};
+
+use crate::command::InvalidCommand;
+use crate::helper::{LinkError, LocateError};
+use crate::operation::StoredError;
+use crate::result::OperationResult;
+
+/// Why a domain cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// The helper's program was not found.
+    #[error(transparent)]
+    Helper(#[from] LocateError),
+    /// A helper could not be started.
+    #[error(transparent)]
+    Start(#[from] LinkError),
+    /// The journal refuses.
+    #[error(transparent)]
+    Journal(#[from] OpenError),
+    /// A folder of the domain cannot be used.
+    #[error("failed to open {}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What an earlier owner left could not be settled.
+    #[error("failed to settle what an earlier owner of {} left", path.display())]
+    Recovery {
+        /// The domain.
+        path: PathBuf,
+        /// Why.
+        source: Box<ExecuteError>,
+    },
+}
+
+/// Why a submission has no result of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    /// The command cannot be one.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommand),
+    /// The operation's id cannot be one.
+    #[error("an operation id has 1 to {OPERATION_ID_MAX_BYTES} bytes, this one has {len}")]
+    InvalidId {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The id is taken by an operation with other inputs.
+    #[error(
+        "operation {operation_id} exists with other inputs (recorded {existing_fingerprint}, \
+         requested {requested_fingerprint}); use another id"
+    )]
+    IdConflict {
+        /// The operation.
+        operation_id: String,
+        /// What it was recorded with.
+        existing_fingerprint: String,
+        /// What was submitted.
+        requested_fingerprint: String,
+        /// Its status.
+        status: OperationStatus,
+        /// Its Run.
+        run_id: String,
+    },
+    /// The operation is unfinished and this process does not run it.
+    #[error(
+        "operation {operation_id} of run {run_id} is {status} and nobody here runs it; recover the domain first"
+    )]
+    RecoveryRequired {
+        /// The operation.
+        operation_id: String,
+        /// Its status.
+        status: OperationStatus,
+        /// Its Run.
+        run_id: String,
+    },
+    /// A resource is held by somebody else.
+    #[error("resource {resource} is held by operation {holder} (waited {waited_ms} ms)")]
+    ResourceConflict {
+        /// The resource.
+        resource: String,
+        /// Who holds it or is ahead in the queue.
+        holder: String,
+        /// Who asked.
+        requested_by: String,
+        /// How long it was waited for, in milliseconds.
+        waited_ms: u64,
+    },
+    /// There is no such Run, or it has ended.
+    #[error("run {run_id} takes no operations: {problem}")]
+    RunClosed {
+        /// The Run.
+        run_id: String,
+        /// Why.
+        problem: String,
+    },
+    /// No helper could be had, or it failed before the command was recorded. Nothing ran.
+    #[error("{0}; nothing ran and nothing was recorded")]
+    Helper(#[from] LinkError),
+    /// The system refused something that a launch needs. Nothing ran.
+    #[error("failed to {act}; nothing ran and nothing was recorded")]
+    System {
+        /// What was tried.
+        act: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The journal refused a commit. Unless a result says otherwise, nothing ran.
+    #[error(transparent)]
+    Commit(Box<CommitError>),
+    /// The journal could not be read.
+    #[error(transparent)]
+    Read(Box<ReadError>),
+    /// The recorded result cannot be read.
+    #[error(transparent)]
+    Stored(#[from] StoredError),
+    /// The command ended, but its result could not be recorded. The domain settles it when it is
+    /// next opened.
+    #[error("operation {} ended ({}) but its result could not be recorded", result.operation_id, result.status)]
+    Unrecorded {
+        /// The result that is not in the journal.
+        result: Box<OperationResult>,
+        /// Why.
+        source: Box<CommitError>,
+    },
+}
+
+impl From<CommitError> for ExecuteError {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(Box::new(error))
+    }
+}
+
+impl From<ReadError> for ExecuteError {
+    fn from(error: ReadError) -> Self {
+        Self::Read(Box::new(error))
+    }
+}
+
+/// Longest operation id, in bytes.
+pub const OPERATION_ID_MAX_BYTES: usize = 4096;
+
+/// Why a Run cannot be ended as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// An operation of it has no result yet.
+    #[error("run {run_id} has an unfinished operation, {operation_id} ({status})")]
+    Unfinished {
+        /// The Run.
+        run_id: String,
+        /// One of its operations.
+        operation_id: String,
+        /// That one's status.
+        status: OperationStatus,
+    },
+    /// It has ended already, differently.
+    #[error("run {run_id} has ended as {status}")]
+    Ended {
+        /// The Run.
+        run_id: String,
+        /// How.
+        status: RunStatus,
+    },
+    /// The journal refused the commit.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// The journal could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}

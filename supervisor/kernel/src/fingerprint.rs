@@ -1,0 +1,133 @@
+//! The hash that says whether two submissions are the same operation.
+//!
+//! Everything that decides what the command does is part of it; what only decides how much of it
+//! is kept or how it is called is not. It is a hash and nothing readable, because arguments and
+//! environment values never enter the journal.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::command::{Command, Stdin};
+use crate::output::hex;
+
+/// Begins every fingerprint, so that a later recipe can be told apart.
+const RECIPE: &str = "xf1:";
+
+/// What is hashed beside the command.
+pub(crate) struct Inputs<'a> {
+    pub(crate) command: &'a Command,
+    pub(crate) cwd: &'a Path,
+    pub(crate) resources: &'a [String],
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+/// The fingerprint of a submission.
+pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
+    let mut hash = Fields::default();
+    hash.field("program", inputs.command.program.as_bytes());
+    hash.list(
+        "argument",
+        inputs.command.args.iter().map(|arg| arg.as_bytes()),
+    );
+    hash.field("cwd", inputs.cwd.as_os_str().as_bytes());
+    let mut env: Vec<(&[u8], &[u8])> = inputs
+        .command
+        .env
+        .iter()
+        .map(|(n, v)| (n.as_bytes(), v.as_bytes()))
+        .collect();
+    env.sort_unstable();
+    hash.list(
+        "variable",
+        env.into_iter().flat_map(|(name, value)| [name, value]),
+    );
+    let mut resources: Vec<&[u8]> = inputs.resources.iter().map(String::as_bytes).collect();
+    resources.sort_unstable();
+    hash.list("resource", resources.into_iter());
+    hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
+    hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
+    hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
+    hash.stdin(&inputs.command.stdin);
+    format!("{RECIPE}{}", hex(&hash.0.finalize()))
+}
+
+/// A hash over named fields with their lengths, so that no two lists of fields look the same.
+#[derive(Default)]
+struct Fields(Sha256);
+
+impl Fields {
+    fn field(&mut self, name: &str, value: &[u8]) {
+        for part in [name.as_bytes(), value] {
+            self.0.update((part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
+    }
+
+    fn list<'a>(&mut self, name: &str, values: impl Iterator<Item = &'a [u8]>) {
+        let values: Vec<&[u8]> = values.collect();
+        self.field(name, &(values.len() as u64).to_le_bytes());
+        for value in values {
+            self.field(name, value);
+        }
+    }
+
+    fn stdin(&mut self, stdin: &Stdin) {
+        match stdin {
+            Stdin::Null => self.field("stdin", b"null"),
+            Stdin::Bytes(bytes) => self.field("stdin bytes", &Sha256::digest(bytes)),
+            Stdin::File(path) => self.field("stdin file", path.as_os_str().as_bytes()),
+            // What will be read is not known before it is read.
+            Stdin::Descriptor(_) => self.field("stdin", b"descriptor"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(command: &Command) -> String {
+        fingerprint(&Inputs {
+            command,
+            cwd: Path::new("/"),
+            resources: &[],
+            timeout_ms: None,
+        })
+    }
+
+    #[test]
+    fn the_order_of_variables_does_not_matter() {
+        let one = Command::new("x").env("A", "1").env("B", "2");
+        let other = Command::new("x").env("B", "2").env("A", "1");
+        assert_eq!(of(&one), of(&other));
+    }
+
+    #[test]
+    fn every_input_matters() {
+        let base = Command::new("x").arg("a");
+        let others = [
+            Command::new("y").arg("a"),
+            Command::new("x").arg("b"),
+            Command::new("x").arg("a").arg(""),
+            Command::new("x").arg("a").env("A", "1"),
+            Command::new("x").arg("a").umask(0o22),
+            Command::new("x")
+                .arg("a")
+                .stdin(Stdin::Bytes(b"in"[..].into())),
+            Command::new("x").arg("a").stdin(Stdin::File("/in".into())),
+        ];
+        for other in &others {
+            assert_ne!(of(&base), of(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn joined_arguments_are_not_one_argument() {
+        assert_ne!(
+            of(&Command::new("x").args(["ab"])),
+            of(&Command::new("x").args(["a", "b"]))
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! One helper and the socket to it: frames with descriptors in both directions.
+//!
+//! The socket never blocks: what does not fit waits in `outgoing` until the poll loop of the
+//! operation finds room, so a helper that does not read cannot hold up its supervisor.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use xioflow_protocol::{Decoder, FrameError, Hello, PROTOCOL_VERSION, Reply, Request, encode};
+
+/// Bytes read from the socket at once; replies are small.
+const READ_LEN: usize = 16 * 1024;
+
+/// Descriptors accepted with one read: a reply carries at most the pidfd of the command.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// Why a helper cannot be spoken to.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Its program could not be started.
+    #[error("failed to start the helper {path}")]
+    Start {
+        /// The program.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It went away.
+    #[error(transparent)]
+    Lost(#[from] HelperLost),
+}
+
+/// A helper that is gone, or that can no longer be trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HelperLost {
+    /// Its end of the socket was closed.
+    #[error("the helper went away")]
+    Gone,
+    /// It sent something that is no message.
+    #[error("the helper sent garbage: {0}")]
+    Garbage(FrameError),
+    /// It is of another version.
+    #[error(
+        "the helper speaks protocol version {found} (release {release}), this supervisor speaks \
+         {PROTOCOL_VERSION}; install both from one release"
+    )]
+    Version {
+        /// The version it speaks.
+        found: u32,
+        /// Its release.
+        release: String,
+    },
+    /// It refused what we sent.
+    #[error("the helper refused to go on: {0}")]
+    Refused(String),
+    /// It broke an invariant of its own.
+    #[error("the helper failed: {0}")]
+    Panicked(String),
+    /// It did not answer in time.
+    #[error("the helper gave no answer within {waited_ms} ms")]
+    Silent {
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
+    /// It answered something else than what was asked.
+    #[error("the helper answered out of order ({0})")]
+    OutOfOrder(&'static str),
+    /// The socket failed.
+    #[error("the socket to the helper failed: {0}")]
+    Socket(String),
+}
+
+/// What one read of the socket brought.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// Nothing more for now.
+    Nothing,
+    /// A message.
+    Reply(Reply),
+}
+
+/// A running helper.
+#[derive(Debug)]
+pub(crate) struct HelperLink {
+    socket: UnixStream,
+    child: Child,
+    decoder: Decoder,
+    descriptors: Vec<OwnedFd>,
+    outgoing: Vec<u8>,
+    greeted: Option<Hello>,
+}
+
+impl HelperLink {
+    /// Starts a helper and greets it; its answer is read later, so this does not wait for it.
+    pub(crate) fn start(program: &Path) -> Result<Self, LinkError> {
+        let failed = |source| LinkError::Start {
+            path: program.display().to_string(),
+            source,
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        ours.set_nonblocking(true).map_err(failed)?;
+        // No `pre_exec`: it would turn posix_spawn into fork, and the helper makes itself clean.
+        let child = Command::new(program)
+            .env_clear()
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let mut link = Self {
+            socket: ours,
+            child,
+            decoder: Decoder::new(),
+            descriptors: Vec::new(),
+            outgoing: Vec::new(),
+            greeted: None,
+        };
+        link.send(&Request::Hello(Hello {
+            protocol: PROTOCOL_VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            identity: None,
+            features: Vec::new(),
+        }))?;
+        Ok(link)
+    }
+
+    /// Queues a message and sends what fits.
+    pub(crate) fn send(&mut self, request: &Request) -> Result<(), HelperLost> {
+        encode(request, &mut self.outgoing)
+            .map_err(|error| HelperLost::Socket(error.to_string()))?;
+        self.flush()
+    }
+
+    /// Sends a message whose descriptors travel with its first byte.
+    pub(crate) fn send_with(
+        &mut self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), HelperLost> {
+        self.flush()?;
+        if !self.outgoing.is_empty() {
+            // Only a greeting can be ahead of it, and that always fits an empty socket.
+            return Err(HelperLost::OutOfOrder("it does not read"));
+        }
+        let mut frame = Vec::new();
+        encode(request, &mut frame).map_err(|error| HelperLost::Socket(error.to_string()))?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+        let sent = sendmsg(
+            &self.socket,
+            &[IoSlice::new(&frame)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )
+        .map_err(socket_error)?;
+        self.outgoing.extend_from_slice(&frame[sent..]);
+        self.flush()
+    }
+
+    /// Sends what is queued, as far as the socket takes it.
+    pub(crate) fn flush(&mut self) -> Result<(), HelperLost> {
+        let mut sent = 0;
+        while sent < self.outgoing.len() {
+            match rustix::net::send(&self.socket, &self.outgoing[sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => sent += count,
+                Err(rustix::io::Errno::AGAIN) => break,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(socket_error(error)),
+            }
+        }
+        self.outgoing.drain(..sent);
+        Ok(())
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Takes the next message, reading the socket if none is whole yet.
+    pub(crate) fn receive(&mut self) -> Result<Received, HelperLost> {
+        loop {
+            match self.decoder.next_message::<Reply>() {
+                Ok(Some(Reply::Hello(hello))) => self.greet(hello)?,
+                Ok(Some(Reply::Refused(fault))) => return Err(refused(&fault)),
+                Ok(Some(Reply::Panicked { message })) => return Err(HelperLost::Panicked(message)),
+                Ok(Some(_)) if self.greeted.is_none() => {
+                    return Err(HelperLost::OutOfOrder("no greeting"));
+                }
+                Ok(Some(reply)) => return Ok(Received::Reply(reply)),
+                Ok(None) if self.read_some()? => {}
+                Ok(None) => return Ok(Received::Nothing),
+                Err(error) => return Err(HelperLost::Garbage(error)),
+            }
+        }
+    }
+
+    fn greet(&mut self, hello: Hello) -> Result<(), HelperLost> {
+        if hello.protocol != PROTOCOL_VERSION {
+            return Err(HelperLost::Version {
+                found: hello.protocol,
+                release: hello.release,
+            });
+        }
+        self.greeted = Some(hello);
+        Ok(())
+    }
+
+    /// Reads once; false when nothing was there.
+    fn read_some(&mut self) -> Result<bool, HelperLost> {
+        let mut bytes = [0; READ_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let message = loop {
+            match recvmsg(
+                &self.socket,
+                &mut slices,
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            ) {
+                Ok(message) => break message,
+                Err(rustix::io::Errno::AGAIN) => return Ok(false),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::CONNRESET) => return Err(HelperLost::Gone),
+                Err(error) => return Err(socket_error(error)),
+            }
+        };
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = part {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        if message.bytes == 0 {
+            self.decoder.finish().map_err(HelperLost::Garbage)?;
+            return Err(HelperLost::Gone);
+        }
+        self.decoder.push(&bytes[..message.bytes]);
+        Ok(true)
+    }
+
+    /// Takes the descriptor that came with the last message, if one did.
+    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop()
+    }
+
+    /// What the helper said of itself, once it has.
+    pub(crate) fn greeting(&self) -> Option<&Hello> {
+        self.greeted.as_ref()
+    }
+
+    /// Closes the socket and gives back the process, to be waited for.
+    pub(crate) fn into_child(self) -> Child {
+        self.child
+    }
+}
+
+impl AsFd for HelperLink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn refused(fault: &xioflow_protocol::ProtocolFault) -> HelperLost {
+    match fault {
+        xioflow_protocol::ProtocolFault::Version { ours, .. } => HelperLost::Version {
+            found: *ours,
+            release: "unknown".to_owned(),
+        },
+        other => HelperLost::Refused(other.to_string()),
+    }
+}
+
+fn socket_error(error: rustix::io::Errno) -> HelperLost {
+    match error {
+        rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => HelperLost::Gone,
+        error => HelperLost::Socket(error.to_string()),
+    }
+}

@@ -1,0 +1,12 @@
+//! The helpers of this supervisor: where their program is, how one is started, how one is spoken
+//! to, and the few that wait for work. What is said over the link is `xioflow-protocol`'s.
+
+mod link;
+mod locate;
+mod pool;
+
+pub use link::{HelperLost, LinkError};
+pub use locate::{HELPER_PROGRAM, HELPER_VARIABLE, LocateError, find_helper};
+
+pub(crate) use link::{HelperLink, Received};
+pub(crate) use pool::Helpers;

@@ -1,0 +1,195 @@
+//! Helpers that are started before there is work for them, and those that are done.
+//!
+//! A launch then pays one fork and one exec, both in a helper that already runs. Finished helpers
+//! are waited for by their process id, never by a catch-all: this library lives in programs that
+//! have children of their own.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::process::Child;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::link::{HelperLink, LinkError, Received};
+
+/// The helpers of one domain.
+#[derive(Debug)]
+pub(crate) struct Helpers {
+    program: PathBuf,
+    shared: Arc<Shared>,
+    keeper: Option<thread::JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many should wait for work.
+    target: usize,
+    warm: VecDeque<HelperLink>,
+    done: Vec<Child>,
+    closing: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panicking holder leaves lists of helpers, which are valid in any state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Helpers {
+    /// Starts `first` helpers now and keeps `target` waiting from then on. With a target of 0 there
+    /// is no thread, and helpers are started when they are asked for.
+    pub(crate) fn new(program: PathBuf, first: usize, target: usize) -> Result<Self, LinkError> {
+        let warm = (0..first)
+            .map(|_| HelperLink::start(&program))
+            .collect::<Result<_, _>>()?;
+        let state = State {
+            target,
+            warm,
+            done: Vec::new(),
+            closing: false,
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+        });
+        let keeper = if target == 0 {
+            None
+        } else {
+            let (shared, program) = (Arc::clone(&shared), program.clone());
+            let keeper = thread::Builder::new()
+                .name("xioflow-helpers".to_owned())
+                .spawn(move || keep(&shared, &program))
+                .map_err(|source| LinkError::Start {
+                    path: "the thread that keeps helpers".to_owned(),
+                    source,
+                })?;
+            Some(keeper)
+        };
+        Ok(Self {
+            program,
+            shared,
+            keeper,
+        })
+    }
+
+    /// Takes a helper that waits, else starts one.
+    pub(crate) fn take(&self) -> Result<HelperLink, LinkError> {
+        loop {
+            let waiting = self.shared.lock().warm.pop_front();
+            self.shared.work.notify_one();
+            let Some(mut link) = waiting else {
+                return HelperLink::start(&self.program);
+            };
+            // One that died while it waited has held nothing: it is only replaced.
+            if matches!(link.receive(), Ok(Received::Nothing)) {
+                return Ok(link);
+            }
+            self.retire(link);
+        }
+    }
+
+    /// Ends the link to a helper; its process is waited for in the background.
+    pub(crate) fn retire(&self, link: HelperLink) {
+        self.shared.lock().done.push(link.into_child());
+        self.shared.work.notify_one();
+    }
+
+    /// Ends the link to a helper that may hang. Its process is left to end by itself: it does so
+    /// when it sees that its socket is closed, and is then a zombie until this process ends.
+    pub(crate) fn abandon(&self, link: HelperLink) {
+        drop(link.into_child());
+    }
+
+    /// Closes every link and waits for every helper that had no tree to hold.
+    fn close(&mut self) {
+        {
+            let mut state = self.shared.lock();
+            state.closing = true;
+            let idle = std::mem::take(&mut state.warm);
+            state
+                .done
+                .extend(idle.into_iter().map(HelperLink::into_child));
+        }
+        self.shared.work.notify_one();
+        if let Some(keeper) = self.keeper.take() {
+            // It only fails by a panic, which has been reported where it happened.
+            drop(keeper.join());
+        }
+        let done = std::mem::take(&mut self.shared.lock().done);
+        reap(done);
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn keep(shared: &Shared, program: &std::path::Path) {
+    let mut state = shared.lock();
+    while !state.closing {
+        if !state.done.is_empty() {
+            let done = std::mem::take(&mut state.done);
+            drop(state);
+            reap(done);
+            state = shared.lock();
+        } else if state.warm.len() < state.target {
+            drop(state);
+            let started = HelperLink::start(program);
+            state = shared.lock();
+            match started {
+                Ok(link) => state.warm.push_back(link),
+                // The next launch starts its own and reports why that fails.
+                Err(_) => state.target = 0,
+            }
+        } else {
+            state = shared
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// How long a helper that has said all it had to say may take to exit, in seconds.
+///
+/// It normally takes microseconds. One that was stopped by a signal in that instant would
+/// otherwise hold up whoever closes the domain; it is left to the system then.
+const EXIT_PATIENCE_SECS: i64 = 2;
+
+fn reap(done: Vec<Child>) {
+    for mut child in done {
+        if exits(&child) {
+            // The exit status of a helper says nothing that its messages did not; a host that
+            // waits for all its children may have taken it already (ECHILD).
+            drop(child.wait());
+        }
+    }
+}
+
+fn exits(child: &Child) -> bool {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    // Without pidfds (before Linux 5.3) there is only the plain wait.
+    let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return true;
+    };
+    let patience = Timespec {
+        tv_sec: EXIT_PATIENCE_SECS,
+        tv_nsec: 0,
+    };
+    let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&patience)), Ok(1))
+}

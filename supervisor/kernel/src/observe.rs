@@ -1,0 +1,136 @@
+//! What the system says of processes, as the kernel's own types. The only caller of
+//! `xioflow-facts`.
+
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use xioflow_facts::Verification;
+use xioflow_journal::Stream;
+
+use crate::deadline::timespec_until;
+use crate::result::{PipeHolder, ProcessIdentity};
+
+/// Who else has the pipe with this inode open. Processes that cannot be looked into are left out.
+pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Vec<PipeHolder> {
+    let Ok(found) = xioflow_facts::pipe_holders(inode) else {
+        return Vec::new();
+    };
+    let ours = std::process::id();
+    let others = found
+        .holders
+        .into_iter()
+        .filter(|holder| holder.pid != ours);
+    others
+        .map(|holder| PipeHolder {
+            pid: holder.pid,
+            command: String::from_utf8_lossy(&holder.command).into_owned(),
+            descriptor: holder.fd,
+            stream: stream.as_str().to_owned(),
+        })
+        .collect()
+}
+
+/// Whether a recorded process is still the one that it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It is, and lives.
+    Alive,
+    /// It has ended.
+    Gone,
+    /// It belongs to an earlier boot of this machine: nothing of its tree can live.
+    OtherBoot,
+    /// The system does not say.
+    CannotTell,
+}
+
+/// Looks whether a recorded process lives.
+pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
+    let Some(boot_id) = parse_boot_id(&recorded.boot_id) else {
+        return Liveness::CannotTell;
+    };
+    match xioflow_facts::boot_id() {
+        Ok(now) if now != boot_id => return Liveness::OtherBoot,
+        Ok(_) => {}
+        Err(_) => return Liveness::CannotTell,
+    }
+    let identity = xioflow_facts::Identity {
+        pid: recorded.pid,
+        start_ticks: recorded.start_ticks,
+        boot_id,
+        pidfd_inode: recorded.pidfd_inode,
+    };
+    match xioflow_facts::verify(&identity) {
+        Verification::Original => Liveness::Alive,
+        Verification::NotOriginal => Liveness::Gone,
+        Verification::CannotTell => Liveness::CannotTell,
+    }
+}
+
+/// Waits until a recorded process is gone; says how it is after that or after `patience`.
+pub(crate) fn wait_gone(recorded: &ProcessIdentity, patience: Duration) -> Liveness {
+    let pid = i32::try_from(recorded.pid).ok().and_then(Pid::from_raw);
+    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    // Verified after the pidfd is open: it means the process that is looked at now.
+    let alive = liveness(recorded);
+    let (Liveness::Alive, Some(pidfd)) = (alive, pidfd) else {
+        return alive;
+    };
+    let until = std::time::Instant::now().checked_add(patience);
+    let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
+    // An interrupted wait is as good as one that is over: the answer is asked for again.
+    poll(&mut polled, timespec_until(until).as_ref()).ok();
+    liveness(recorded)
+}
+
+fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    if text.len() != 2 * bytes.len() || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::hex;
+
+    fn me() -> ProcessIdentity {
+        let me = xioflow_facts::identity(std::process::id())
+            .unwrap()
+            .unwrap();
+        ProcessIdentity {
+            pid: me.pid,
+            pgid: None,
+            start_ticks: me.start_ticks,
+            boot_id: hex(&me.boot_id),
+            pidfd_inode: me.pidfd_inode,
+            os_start_time: None,
+            command_fingerprint: None,
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_another_with_its_number_does_not() {
+        assert_eq!(liveness(&me()), Liveness::Alive);
+        let reused = ProcessIdentity {
+            start_ticks: me().start_ticks + 1,
+            ..me()
+        };
+        assert_eq!(liveness(&reused), Liveness::Gone);
+        let before = ProcessIdentity {
+            boot_id: "00".repeat(16),
+            ..me()
+        };
+        assert_eq!(liveness(&before), Liveness::OtherBoot);
+        let damaged = ProcessIdentity {
+            boot_id: "no".to_owned(),
+            ..me()
+        };
+        assert_eq!(liveness(&damaged), Liveness::CannotTell);
+    }
+}

@@ -1,0 +1,198 @@
+//! Decides whether a submission runs at all: valid, not a repetition, its resources free.
+//!
+//! What is refused here leaves no trace. The order is that of the checks' cost to the caller: what
+//! can be known without waiting comes first.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, ReplayMode};
+
+use super::launch::{Admitted, launch};
+use super::{Membership, Spec, stored_result};
+use crate::admission::Allocation;
+use crate::control::Control;
+use crate::domain::{Inner, Submission};
+use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES};
+use crate::fingerprint::{Inputs, fingerprint};
+use crate::names::new_id;
+use crate::output::Feed;
+use crate::result::OperationResult;
+
+/// Executes a submission from beginning to end.
+pub(super) fn execute(
+    inner: &Inner,
+    mut spec: Spec,
+    control: &Arc<Control>,
+    feed: Option<Feed>,
+) -> Result<OperationResult, ExecuteError> {
+    let submitted = Instant::now();
+    spec.command.validate()?;
+    let cwd = spec.command.absolute_cwd()?;
+    normalise_leases(&mut spec.leases);
+    let fingerprint = fingerprint(&Inputs {
+        command: &spec.command,
+        cwd: &cwd,
+        resources: &spec.leases,
+        timeout_ms: spec.timeout.map(millis),
+    });
+    // An id that we make is new; one that the caller chose may be anything.
+    let chosen = spec.id.is_some();
+    let id = spec.id.take().unwrap_or_else(|| new_id("op"));
+    check_id(&id)?;
+    let _in_flight = loop {
+        match inner.submit(&id, &fingerprint) {
+            Submission::First(guard) => break guard,
+            Submission::Same(flight) => {
+                flight.wait();
+                // If the one that was joined was refused before anything ran, this one may run.
+                if let Some(recorded) = inner.journal.operation(&id)? {
+                    return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Joined);
+                }
+            }
+            Submission::Other {
+                existing_fingerprint,
+            } => {
+                return Err(ExecuteError::IdConflict {
+                    operation_id: id,
+                    existing_fingerprint,
+                    requested_fingerprint: fingerprint,
+                    status: OperationStatus::Active,
+                    run_id: spec.membership.run_id().to_owned(),
+                });
+            }
+        }
+    };
+    if chosen && let Some(recorded) = inner.journal.operation(&id)? {
+        return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
+    }
+    let admitted = Admitted {
+        id,
+        fingerprint,
+        cwd,
+        spec,
+        submitted,
+    };
+    with_leases(inner, admitted, control, feed)
+}
+
+fn with_leases(
+    inner: &Inner,
+    admitted: Admitted,
+    control: &Arc<Control>,
+    feed: Option<Feed>,
+) -> Result<OperationResult, ExecuteError> {
+    let Admitted { id, spec, .. } = &admitted;
+    match inner.leases.allocate(id, &spec.leases, spec.wait, control) {
+        Allocation::Granted => {}
+        Allocation::Cancelled => return super::record::cancelled_before_launch(inner, admitted),
+        Allocation::Refused(conflict) => {
+            return Err(ExecuteError::ResourceConflict {
+                resource: conflict.resource,
+                holder: conflict.holder,
+                requested_by: admitted.id,
+                waited_ms: millis(admitted.submitted.elapsed()),
+            });
+        }
+    }
+    let id = admitted.id.clone();
+    let result = launch(inner, admitted, control, feed);
+    // An operation whose end is not proven keeps what it holds; the journal says the same.
+    let keeps = match &result {
+        Ok(result) => result.status == Outcome::Indeterminate,
+        Err(ExecuteError::Unrecorded { .. }) => true,
+        Err(_) => false,
+    };
+    if !keeps {
+        inner.leases.release(&id);
+    }
+    result
+}
+
+/// Answers from the record, and journals that.
+fn replay(
+    inner: &Inner,
+    spec: &Spec,
+    recorded: Operation,
+    fingerprint: &str,
+    mode: ReplayMode,
+) -> Result<OperationResult, ExecuteError> {
+    if recorded.input_fingerprint != fingerprint {
+        return Err(ExecuteError::IdConflict {
+            operation_id: recorded.id,
+            existing_fingerprint: recorded.input_fingerprint,
+            requested_fingerprint: fingerprint.to_owned(),
+            status: recorded.status,
+            run_id: recorded.run_id,
+        });
+    }
+    if recorded.status != OperationStatus::Done {
+        return Err(ExecuteError::RecoveryRequired {
+            operation_id: recorded.id,
+            status: recorded.status,
+            run_id: recorded.run_id,
+        });
+    }
+    let mode = match (recorded.outcome, mode) {
+        (Some(Outcome::Indeterminate), ReplayMode::Recorded) => ReplayMode::Indeterminate,
+        (_, mode) => mode,
+    };
+    note_replay(inner, spec, &recorded, mode)?;
+    let outputs = inner.journal.outputs(&recorded.id)?;
+    let mut result = stored_result(
+        &recorded,
+        &outputs,
+        inner.artifacts.path(),
+        spec.max_output_bytes,
+    )?;
+    result.replayed = true;
+    Ok(result)
+}
+
+fn note_replay(
+    inner: &Inner,
+    spec: &Spec,
+    recorded: &Operation,
+    mode: ReplayMode,
+) -> Result<(), ExecuteError> {
+    let calling_run_id = match &spec.membership {
+        Membership::Of { run_id } => run_id.clone(),
+        // Nothing is executed, so no Run is made for it.
+        Membership::Own { .. } => recorded.run_id.clone(),
+    };
+    inner.journal.commit(vec![Change::NoteReplay {
+        operation_id: recorded.id.clone(),
+        mode,
+        calling_run_id,
+        original_run_id: recorded.run_id.clone(),
+        original_status: recorded.status,
+    }])?;
+    Ok(())
+}
+
+fn check_id(id: &str) -> Result<(), ExecuteError> {
+    if id.is_empty() || id.len() > OPERATION_ID_MAX_BYTES {
+        return Err(ExecuteError::InvalidId { len: id.len() });
+    }
+    Ok(())
+}
+
+/// Gives folders their real path, and drops repetitions.
+fn normalise_leases(leases: &mut Vec<String>) {
+    const FOLDER_PREFIX: &str = "workspace:write:";
+    for lease in leases.iter_mut() {
+        if let Some(path) = lease.strip_prefix(FOLDER_PREFIX) {
+            let real = std::fs::canonicalize(path)
+                .or_else(|_| std::path::absolute(path))
+                .unwrap_or_else(|_| PathBuf::from(path));
+            *lease = format!("{FOLDER_PREFIX}{}", real.display());
+        }
+    }
+    leases.sort_unstable();
+    leases.dedup();
+}
+
+pub(super) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

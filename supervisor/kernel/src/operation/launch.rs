@@ -1,0 +1,293 @@
+//! Brings the command to its gate, makes its record durable, and opens the gate.
+//!
+//! Nothing of the command runs before the commit, so an error up to there leaves nothing behind:
+//! the gate closes when the helper's socket does.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use xioflow_journal::Stream;
+use xioflow_protocol::{
+    Descendants, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
+};
+
+use super::record;
+use super::supervise::{Supervision, supervise};
+use super::{DescendantPolicy, Spec};
+use crate::control::Control;
+use crate::deadline::timespec_until;
+use crate::domain::Inner;
+use crate::error::ExecuteError;
+use crate::helper::{HelperLink, HelperLost, LinkError, Received};
+use crate::output::{Drain, Feed, artifact_stem};
+use crate::result::{OperationResult, SpawnFailure};
+use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
+
+/// How long a helper may take to bring a command to its gate. It takes a millisecond; one that
+/// needs this long is stopped or stuck.
+const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a helper may take to end a child whose gate was closed.
+const DISCARD_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long processes may outlive the command before they count as survivors, in milliseconds.
+///
+/// A pipeline's last members and a build's workers end within a few milliseconds of the command.
+const SETTLE_MS: u32 = 200;
+
+/// Added to the command's out-of-memory score, so that the kernel picks it before its holder.
+const OOM_SCORE_ADJ: i32 = 200;
+
+/// A submission that will run.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) id: String,
+    pub(super) fingerprint: String,
+    pub(super) cwd: PathBuf,
+    pub(super) spec: Spec,
+    pub(super) submitted: Instant,
+}
+
+/// A command that waits at its gate.
+#[derive(Debug)]
+pub(super) struct Gated {
+    pub(super) link: HelperLink,
+    pub(super) root: Identity,
+    pub(super) root_pidfd: Option<OwnedFd>,
+    pub(super) drains: [Drain; 2],
+}
+
+/// Launches an admitted operation and sees it to its result.
+pub(super) fn launch(
+    inner: &Inner,
+    admitted: Admitted,
+    control: &Arc<Control>,
+    feed: Option<Feed>,
+) -> Result<OperationResult, ExecuteError> {
+    if control.stop_wish().is_some() {
+        return record::cancelled_before_launch(inner, admitted);
+    }
+    let stdin = match admitted.spec.command.stdin.open() {
+        Ok(stdin) => stdin,
+        Err(error) => {
+            let failure = stdin_failure(&admitted.spec, &error);
+            return record::failed_launch(inner, admitted, failure);
+        }
+    };
+    let mut gated = match bring_to_gate(inner, &admitted, &stdin)? {
+        Ok(gated) => gated,
+        Err(failure) => {
+            let failure = spawn_failure(&admitted, &failure);
+            return record::failed_launch(inner, admitted, failure);
+        }
+    };
+    drop(stdin);
+    if control.stop_wish().is_some() {
+        discard(inner, gated);
+        return record::cancelled_before_launch(inner, admitted);
+    }
+    if let Err(error) = record::commit_launch(inner, &admitted, &gated) {
+        discard(inner, gated);
+        return Err(error);
+    }
+    let released = gated.link.send(&Request::Release);
+    let observed = supervise(Supervision::new(
+        inner, gated, &admitted, control, feed, released,
+    ));
+    record::finish(inner, &admitted, observed)
+}
+
+/// Has the command forked and prepared; the inner error is a launch that failed.
+fn bring_to_gate(
+    inner: &Inner,
+    admitted: &Admitted,
+    stdin: &OwnedFd,
+) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
+    let stem = artifact_stem(&admitted.id);
+    let (stdout, stdout_theirs) = output_pipe()?;
+    let (stderr, stderr_theirs) = output_pipe()?;
+    let mut link = inner.helpers.take()?;
+    let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
+    descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
+    descriptors[LaunchDescriptor::Stdout as usize] = stdout_theirs.as_fd();
+    descriptors[LaunchDescriptor::Stderr as usize] = stderr_theirs.as_fd();
+    let request = Request::Launch(launch_message(admitted, &stem));
+    let spawned =
+        send_launch(&mut link, &request, &descriptors).and_then(|()| await_gate(&mut link));
+    // Our copies would keep the pipes open for ever.
+    drop((stdout_theirs, stderr_theirs));
+    match spawned {
+        Ok(Ok(root)) => {
+            let root_pidfd = link.take_descriptor();
+            let limit = admitted.spec.max_output_bytes;
+            let drain =
+                |stream, pipe| Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limit);
+            let drains = [drain(Stream::Stdout, stdout), drain(Stream::Stderr, stderr)];
+            Ok(Ok(Gated {
+                link,
+                root,
+                root_pidfd,
+                drains,
+            }))
+        }
+        Ok(Err(failure)) => {
+            inner.helpers.retire(link);
+            Ok(Err(failure))
+        }
+        Err(lost) => {
+            inner.helpers.abandon(link);
+            Err(ExecuteError::Helper(LinkError::Lost(lost)))
+        }
+    }
+}
+
+fn output_pipe() -> Result<(OwnedFd, OwnedFd), ExecuteError> {
+    let failed = |source| ExecuteError::System {
+        act: "make a pipe",
+        source,
+    };
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    // Only our end: the flag belongs to the open file, and the command's end is another one.
+    rustix::fs::fcntl_setfl(&ours, OFlags::RDONLY | OFlags::NONBLOCK)
+        .map_err(|e| failed(e.into()))?;
+    Ok((ours, theirs))
+}
+
+fn send_launch(
+    link: &mut HelperLink,
+    request: &Request,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), HelperLost> {
+    match link.send_with(request, descriptors) {
+        // It may have said why before it went.
+        Err(HelperLost::Gone) => Err(link.last_message()),
+        sent => sent,
+    }
+}
+
+/// Waits until the command stands at its gate, or did not get there.
+fn await_gate(link: &mut HelperLink) -> Result<Result<Identity, LaunchFailure>, HelperLost> {
+    let until = Instant::now() + LAUNCH_PATIENCE;
+    loop {
+        match link.receive()? {
+            Received::Reply(Reply::Spawned { root }) => return Ok(Ok(root)),
+            Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
+            Received::Reply(_) => return Err(HelperLost::OutOfOrder("no launch report")),
+            Received::Nothing => link.wait(until)?,
+        }
+    }
+}
+
+/// Closes the gate and lets the helper end its child.
+fn discard(inner: &Inner, mut gated: Gated) {
+    let until = Instant::now() + DISCARD_PATIENCE;
+    // Whatever fails here, the gate closes with the socket.
+    let ended = gated.link.send(&Request::Discard).and_then(|()| {
+        loop {
+            match gated.link.receive()? {
+                Received::Reply(Reply::TreeEmpty(_)) => return Ok(()),
+                Received::Reply(_) => {}
+                Received::Nothing => gated.link.wait(until)?,
+            }
+        }
+    });
+    match ended {
+        Ok(()) => inner.helpers.retire(gated.link),
+        Err(_) => inner.helpers.abandon(gated.link),
+    }
+}
+
+fn launch_message(admitted: &Admitted, stem: &str) -> Launch {
+    let command = &admitted.spec.command;
+    let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec().into();
+    let variable = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
+        [name.as_bytes(), b"=", value.as_bytes()].concat().into()
+    };
+    Launch {
+        program: bytes(&command.program),
+        argv: std::iter::once(&command.program)
+            .chain(&command.args)
+            .map(|it| bytes(it))
+            .collect(),
+        env: command.env.iter().map(variable).collect(),
+        cwd: admitted.cwd.clone().into_os_string().into_vec().into(),
+        umask: command.umask,
+        limits: Vec::new(),
+        no_new_privs: command.no_new_privs,
+        oom_score_adj: OOM_SCORE_ADJ,
+        descendants: match admitted.spec.descendants {
+            DescendantPolicy::Stop => {
+                Descendants::Stop(plan(StopManner::Terminate, SURVIVOR_GRACE))
+            }
+            DescendantPolicy::Wait => Descendants::Wait,
+        },
+        settle_ms: SETTLE_MS,
+        on_host_loss: plan(StopManner::Terminate, HOST_LOSS_GRACE),
+        last_word_name: last_word_name(stem).into_bytes().into(),
+        operation_id: admitted.id.clone(),
+    }
+}
+
+/// Name of the file for the last word on an operation, in the holders folder.
+pub(crate) fn last_word_name(stem: &str) -> String {
+    format!("{stem}.word")
+}
+
+fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
+    let subject = String::from_utf8_lossy(&failure.subject).into_owned();
+    let subject = match (subject.is_empty(), failure.stage) {
+        (false, _) => Some(subject),
+        (true, xioflow_protocol::Stage::Cwd) => Some(admitted.cwd.display().to_string()),
+        (true, xioflow_protocol::Stage::Exec) => {
+            Some(admitted.spec.command.program.to_string_lossy().into_owned())
+        }
+        (true, _) => None,
+    };
+    SpawnFailure::new(failure.stage.name(), failure.errno, subject)
+}
+
+fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {
+    let subject = match &spec.command.stdin {
+        crate::command::Stdin::File(path) => Some(path.display().to_string()),
+        _ => None,
+    };
+    SpawnFailure::new("stdin", error.raw_os_error().unwrap_or(0), subject)
+}
+
+impl HelperLink {
+    /// Waits until the helper says something.
+    fn wait(&mut self, until: Instant) -> Result<(), HelperLost> {
+        let wanted = if self.wants_to_write() {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), wanted)];
+        match poll(&mut polled, timespec_until(Some(until)).as_ref()) {
+            Ok(0) => Err(HelperLost::Silent {
+                waited_ms: super::admit::millis(LAUNCH_PATIENCE),
+            }),
+            Ok(_) => self.flush(),
+            Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(HelperLost::Socket(error.to_string())),
+        }
+    }
+
+    /// What a helper that went away said before.
+    fn last_message(&mut self) -> HelperLost {
+        loop {
+            match self.receive() {
+                Ok(Received::Reply(_)) => {}
+                Ok(Received::Nothing) => return HelperLost::Gone,
+                Err(lost) => return lost,
+            }
+        }
+    }
+}

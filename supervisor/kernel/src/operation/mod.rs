@@ -1,0 +1,292 @@
+//! One operation, from the submission to the recorded result. The files follow its way:
+//! `admit`, `launch`, `supervise`, `settle`, `record`.
+
+mod admit;
+mod launch;
+mod record;
+mod settle;
+mod stored;
+mod supervise;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use xioflow_journal::{Run, Task, TerminationReason};
+
+use crate::command::Command;
+use crate::control::{Control, Wish};
+use crate::domain::Inner;
+use crate::error::ExecuteError;
+use crate::output::{Feed, Subscription, feed};
+use crate::result::OperationResult;
+use crate::stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner, StopRequest};
+
+pub use stored::{StoredError, stored_result};
+
+pub(crate) use launch::last_word_name;
+pub(crate) use record::finish_change;
+pub(crate) use settle::{Cause, apply_spawn_failure, indeterminate, settle_end};
+
+/// What is kept of each output stream in a result, unless the caller says otherwise, in bytes.
+pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
+
+/// What becomes of processes that outlive the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DescendantPolicy {
+    /// They are stopped and named.
+    #[default]
+    Stop,
+    /// The operation stays open until they end by themselves.
+    Wait,
+}
+
+/// The Run that an operation belongs to.
+#[derive(Debug)]
+pub(crate) enum Membership {
+    /// One of its own, recorded and ended with it.
+    Own { task: Box<Task>, run: Box<Run> },
+    /// One that its host opened.
+    Of { run_id: String },
+}
+
+impl Membership {
+    pub(crate) fn run_id(&self) -> &str {
+        match self {
+            Self::Own { run, .. } => &run.id,
+            Self::Of { run_id } => run_id,
+        }
+    }
+}
+
+/// Everything that is asked of an operation.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) command: Command,
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) timeout_grace: Duration,
+    pub(crate) leases: Vec<String>,
+    pub(crate) wait: Duration,
+    pub(crate) max_output_bytes: usize,
+    pub(crate) descendants: DescendantPolicy,
+    pub(crate) membership: Membership,
+}
+
+/// An operation that is being put together.
+///
+/// Nothing happens before [`OperationBuilder::run`] or [`OperationBuilder::start`].
+#[derive(Debug)]
+pub struct OperationBuilder {
+    inner: Arc<Inner>,
+    spec: Spec,
+    control: Arc<Control>,
+    feed: Option<Feed>,
+}
+
+impl OperationBuilder {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        command: Command,
+        membership: Membership,
+    ) -> Result<Self, ExecuteError> {
+        let control = Control::new().map_err(|source| ExecuteError::System {
+            act: "make an eventfd",
+            source,
+        })?;
+        let spec = Spec {
+            command,
+            id: None,
+            name: None,
+            timeout: None,
+            timeout_grace: DEFAULT_TIMEOUT_GRACE,
+            leases: Vec::new(),
+            wait: Duration::ZERO,
+            max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
+            descendants: DescendantPolicy::default(),
+            membership,
+        };
+        Ok(Self {
+            inner,
+            spec,
+            control: Arc::new(control),
+            feed: None,
+        })
+    }
+
+    /// Sets its id, the idempotency key: it is executed at most once in the life of the domain.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.spec.id = Some(id.into());
+        self
+    }
+
+    /// Sets its name, for people; the program's name by default.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.spec.name = Some(name.into());
+        self
+    }
+
+    /// Stops it when it has run this long.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.spec.timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long it may take to end by itself after its timeout, before it is killed.
+    #[must_use]
+    pub fn timeout_grace(mut self, grace: Duration) -> Self {
+        self.spec.timeout_grace = grace;
+        self
+    }
+
+    /// Asks for an exclusive resource, held from before it starts until its result is recorded.
+    #[must_use]
+    pub fn lease(mut self, resource: impl Into<String>) -> Self {
+        self.spec.leases.push(resource.into());
+        self
+    }
+
+    /// Sets how long it may wait for its resources; not at all by default.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.spec.wait = wait;
+        self
+    }
+
+    /// Sets how much of each output stream the result holds, in bytes. Everything is stored
+    /// whatever the limit.
+    #[must_use]
+    pub fn max_output_bytes(mut self, limit: usize) -> Self {
+        self.spec.max_output_bytes = limit;
+        self
+    }
+
+    /// Sets what becomes of processes that outlive the command.
+    #[must_use]
+    pub fn descendants(mut self, policy: DescendantPolicy) -> Self {
+        self.spec.descendants = policy;
+        self
+    }
+
+    /// Gives a handle that stops it, usable from any thread and before it starts.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            control: Arc::clone(&self.control),
+        }
+    }
+
+    /// Subscribes to its output while it comes. There is one subscription; a later one replaces
+    /// an earlier one.
+    #[must_use]
+    pub fn subscribe(&mut self) -> Subscription {
+        let (sender, subscription) = feed(Arc::clone(&self.control));
+        self.feed = Some(sender);
+        subscription
+    }
+
+    /// Executes it on this thread and returns when its result is recorded.
+    ///
+    /// # Errors
+    /// [`ExecuteError`] says by cause why there is no result; a command that fails, cannot start,
+    /// times out or is cancelled has one.
+    pub fn run(self) -> Result<OperationResult, ExecuteError> {
+        let Self {
+            inner,
+            spec,
+            control,
+            feed,
+        } = self;
+        let result = admit::execute(&inner, spec, &control, feed);
+        control.finish();
+        result
+    }
+
+    /// Executes it on a thread of its own.
+    ///
+    /// # Errors
+    /// [`ExecuteError::System`] if there can be no thread.
+    pub fn start(self) -> Result<OperationHandle, ExecuteError> {
+        let canceller = self.canceller();
+        let thread = thread::Builder::new()
+            .name("xioflow-op".to_owned())
+            .spawn(move || self.run())
+            .map_err(|source| ExecuteError::System {
+                act: "start a thread",
+                source,
+            })?;
+        Ok(OperationHandle { canceller, thread })
+    }
+}
+
+/// An operation that runs on a thread of its own.
+#[derive(Debug)]
+pub struct OperationHandle {
+    canceller: Canceller,
+    thread: thread::JoinHandle<Result<OperationResult, ExecuteError>>,
+}
+
+impl OperationHandle {
+    /// Gives a handle that stops it.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// Waits for its result.
+    ///
+    /// # Errors
+    /// Those of [`OperationBuilder::run`].
+    ///
+    /// # Panics
+    /// If the operation's thread panicked, with the same message.
+    pub fn wait(self) -> Result<OperationResult, ExecuteError> {
+        match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Stops one operation.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    control: Arc<Control>,
+}
+
+/// The operation is not active any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the operation has already ended")]
+pub struct AlreadyEnded;
+
+impl Canceller {
+    /// Asks the whole tree to end, and kills what is left after the grace.
+    ///
+    /// # Errors
+    /// [`AlreadyEnded`] if there is nothing to stop.
+    pub fn cancel(&self) -> Result<(), AlreadyEnded> {
+        self.stop(StopManner::Terminate, DEFAULT_CANCEL_GRACE)
+    }
+
+    /// Stops it in a given manner. Another call while it is being stopped can only make it
+    /// quicker.
+    ///
+    /// # Errors
+    /// [`AlreadyEnded`] if there is nothing to stop.
+    pub fn stop(&self, manner: StopManner, grace: Duration) -> Result<(), AlreadyEnded> {
+        let request = StopRequest {
+            reason: TerminationReason::UserCancelled,
+            manner,
+            grace,
+        };
+        if self.control.wish(Wish::Stop(request)) {
+            Ok(())
+        } else {
+            Err(AlreadyEnded)
+        }
+    }
+}

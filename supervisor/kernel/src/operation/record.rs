@@ -1,0 +1,267 @@
+//! The commits of one operation: one before its gate opens, one with its result.
+
+use std::os::fd::AsFd;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use xioflow_journal::{
+    Change, Finish, NewOperation, OperationKind, Outcome, Output, RunStatus, TerminationReason,
+};
+use xioflow_protocol::Identity;
+
+use super::admit::millis;
+use super::launch::{Admitted, Gated};
+use super::settle::{Facts, apply_spawn_failure, settle};
+use super::supervise::{Ending, Observed};
+use super::{Membership, Spec};
+use crate::clock;
+use crate::domain::Inner;
+use crate::error::ExecuteError;
+use crate::output::{Drain, Drained, hex};
+use crate::result::{OperationResult, PipeHolder, ProcessIdentity, SpawnFailure, StreamPart};
+
+/// Commits the intent, the leases and the identity of a command that waits at its gate.
+pub(super) fn commit_launch(
+    inner: &Inner,
+    admitted: &Admitted,
+    gated: &Gated,
+) -> Result<(), ExecuteError> {
+    let mut changes = opening(admitted, &admitted.spec.leases);
+    changes.push(Change::ActivateOperation {
+        operation_id: admitted.id.clone(),
+        process_identity: as_json(&root_identity(&gated.root, &admitted.spec)),
+        holder: gated
+            .link
+            .greeting()
+            .and_then(|hello| hello.identity.as_ref())
+            .map_or(Value::Null, |holder| as_json(&plain_identity(holder))),
+    });
+    inner.journal.commit(changes)?;
+    Ok(())
+}
+
+/// Records an operation whose command could not be started: never active, in one commit.
+pub(super) fn failed_launch(
+    inner: &Inner,
+    admitted: Admitted,
+    failure: SpawnFailure,
+) -> Result<OperationResult, ExecuteError> {
+    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    apply_spawn_failure(&mut result, failure);
+    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
+    let mut changes = opening(&admitted, &admitted.spec.leases);
+    changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
+    inner.journal.commit(changes)?;
+    Ok(result)
+}
+
+/// Records an operation that was cancelled before anything of it ran.
+pub(super) fn cancelled_before_launch(
+    inner: &Inner,
+    admitted: Admitted,
+) -> Result<OperationResult, ExecuteError> {
+    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    result.status = Outcome::Cancelled;
+    result.termination_reason = Some(TerminationReason::UserCancelled);
+    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
+    // It may never have got its resources, so it claims none.
+    let mut changes = opening(&admitted, &[]);
+    changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
+    inner.journal.commit(changes)?;
+    Ok(result)
+}
+
+/// Makes the result of what was observed and commits it.
+pub(super) fn finish(
+    inner: &Inner,
+    admitted: &Admitted,
+    observed: Observed,
+) -> Result<OperationResult, ExecuteError> {
+    let holders = pipe_holders(&observed.drains);
+    let mut result = settle(Facts {
+        operation_id: &admitted.id,
+        run_id: admitted.spec.membership.run_id(),
+        ending: &observed.ending,
+        early_exit: observed.exit,
+        running: observed.running,
+        stop: observed.stop.as_ref(),
+        undrained: &observed.undrained,
+        holders,
+        duration_ms: Some(millis(admitted.submitted.elapsed())),
+    });
+    match observed.ending {
+        Ending::Lost(_) => inner.helpers.abandon(observed.link),
+        Ending::Empty(_) | Ending::Remains(_) | Ending::NotExecuted(_) => {
+            inner.helpers.retire(observed.link);
+        }
+    }
+    let mut outputs = Vec::new();
+    let mut leftovers = Vec::new();
+    for drain in observed.drains {
+        let Drained {
+            kept,
+            output,
+            leftover,
+        } = drain.finish();
+        outputs.push(output.clone());
+        leftovers.extend(leftover);
+        result.set_stream(StreamPart {
+            kept: kept.bytes,
+            truncated: kept.truncated,
+            output,
+        });
+    }
+    let changes = closing(&admitted.spec.membership, &result, outputs);
+    if let Err(source) = inner.journal.commit(changes) {
+        return Err(ExecuteError::Unrecorded {
+            result: Box::new(result),
+            source: Box::new(source),
+        });
+    }
+    for mut leftover in leftovers {
+        leftover.remove();
+        if let Some(error) = leftover.error() {
+            result.spill_error.get_or_insert_with(|| error.to_owned());
+        }
+    }
+    Ok(result)
+}
+
+fn pipe_holders(drains: &[Drain; 2]) -> Vec<PipeHolder> {
+    let mut holders = Vec::new();
+    for drain in drains {
+        let inode = drain
+            .pipe()
+            .and_then(|pipe| rustix::fs::fstat(pipe.as_fd()).ok());
+        let Some(inode) = inode.map(|stat| stat.st_ino) else {
+            continue;
+        };
+        holders.extend(crate::observe::pipe_holders(inode, drain.stream()));
+    }
+    holders
+}
+
+/// The steps that make an operation known.
+fn opening(admitted: &Admitted, leases: &[String]) -> Vec<Change> {
+    let spec = &admitted.spec;
+    let mut changes = Vec::with_capacity(4);
+    let name = spec
+        .name
+        .clone()
+        .unwrap_or_else(|| spec.command.display_name());
+    if let Membership::Own { task, run } = &spec.membership {
+        let mut task = (**task).clone();
+        if task.name.is_empty() {
+            task.name.clone_from(&name);
+        }
+        changes.push(Change::SaveTask(task));
+        changes.push(Change::AddRun((**run).clone()));
+    }
+    changes.push(Change::RegisterOperation(Box::new(NewOperation {
+        id: admitted.id.clone(),
+        run_id: spec.membership.run_id().to_owned(),
+        kind: OperationKind::Process,
+        name,
+        input_fingerprint: admitted.fingerprint.clone(),
+        required_resources: leases.to_vec(),
+        mutation_roots: mutation_roots(leases),
+        capability_id: None,
+        timeout_ms: spec.timeout.map(millis),
+        resource_budget: Some(json!({ "maxOutputBytes": spec.max_output_bytes })),
+        spawn_gated: Some(true),
+    })));
+    changes
+}
+
+/// Without an explicit list, the folders that an operation leases are those it may write.
+fn mutation_roots(leases: &[String]) -> Vec<String> {
+    leases
+        .iter()
+        .filter_map(|lease| lease.strip_prefix("workspace:write:"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The steps that give it its result, and end the Run that was made for it.
+fn closing(membership: &Membership, result: &OperationResult, outputs: Vec<Output>) -> Vec<Change> {
+    let mut changes = vec![finish_change(result, outputs)];
+    let ended = match (membership, result.status) {
+        // An operation that cannot be proven ended takes its Run along, whoever opened that.
+        (_, Outcome::Indeterminate) => {
+            Some((RunStatus::Indeterminate, TerminationReason::ExitUnobserved))
+        }
+        (Membership::Of { .. }, _) => None,
+        (Membership::Own { .. }, Outcome::Succeeded) => {
+            Some((RunStatus::Succeeded, TerminationReason::Completed))
+        }
+        (Membership::Own { .. }, Outcome::Failed) => Some((
+            RunStatus::Failed,
+            result
+                .termination_reason
+                .unwrap_or(TerminationReason::Completed),
+        )),
+        (Membership::Own { .. }, Outcome::Cancelled) => {
+            Some((RunStatus::Cancelled, TerminationReason::UserCancelled))
+        }
+    };
+    if let Some((status, reason)) = ended {
+        changes.push(Change::EndRun {
+            run_id: result.run_id.clone(),
+            status,
+            reason,
+        });
+    }
+    changes
+}
+
+/// The step that records a result; leases are freed unless the end is not proven.
+pub(crate) fn finish_change(result: &OperationResult, outputs: Vec<Output>) -> Change {
+    Change::FinishOperation(Box::new(Finish {
+        operation_id: result.operation_id.clone(),
+        outcome: result.status,
+        result: as_json(&result.without_output()),
+        outputs: outputs.into_iter().filter(worth_keeping).collect(),
+        release_resources: result.status != Outcome::Indeterminate,
+    }))
+}
+
+/// A stream that printed nothing needs no row: the result says so.
+fn worth_keeping(output: &Output) -> bool {
+    output.total_bytes > 0 || output.spill_error.is_some()
+}
+
+fn root_identity(root: &Identity, spec: &Spec) -> ProcessIdentity {
+    ProcessIdentity {
+        pgid: Some(root.pid),
+        command_fingerprint: Some(command_fingerprint(spec)),
+        ..plain_identity(root)
+    }
+}
+
+fn plain_identity(identity: &Identity) -> ProcessIdentity {
+    ProcessIdentity {
+        pid: identity.pid,
+        pgid: None,
+        start_ticks: identity.start_ticks,
+        boot_id: hex(&identity.boot_id),
+        pidfd_inode: identity.pidfd_inode,
+        os_start_time: clock::start_text(identity.start_ticks),
+        command_fingerprint: None,
+    }
+}
+
+/// SHA-256 over program and arguments, each with its length. For audits only.
+fn command_fingerprint(spec: &Spec) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let mut hash = Sha256::new();
+    for part in std::iter::once(&spec.command.program).chain(&spec.command.args) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hex(&hash.finalize())
+}
+
+/// Our own types as JSON; they have string keys only, so this cannot fail.
+fn as_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("our records are JSON")
+}

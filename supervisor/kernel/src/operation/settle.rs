@@ -1,0 +1,420 @@
+//! What the observations of one operation mean. Pure: observations in, result out.
+
+use xioflow_journal::{Outcome, Stream, TerminationReason};
+use xioflow_protocol::{Exit, Survivor, SurvivorEnd, TreeEnd, WhyAlive};
+
+use super::supervise::Ending;
+use crate::clock;
+use crate::names::signal_name;
+use crate::result::{
+    Evidence, OperationResult, PipeHolder, Scope, SpawnFailure, StopRecord, SurvivorRecord,
+    TreeSettlement,
+};
+use crate::stop::StopRequest;
+
+/// What is known at the end.
+pub(super) struct Facts<'a> {
+    pub(super) operation_id: &'a str,
+    pub(super) run_id: &'a str,
+    pub(super) ending: &'a Ending,
+    /// The exit that was reported before the helper was lost, if it was.
+    pub(super) early_exit: Option<Exit>,
+    pub(super) running: bool,
+    pub(super) stop: Option<&'a StopRequest>,
+    pub(super) undrained: &'a [Stream],
+    pub(super) holders: Vec<PipeHolder>,
+    pub(super) duration_ms: Option<u64>,
+}
+
+/// Makes the result, still without output.
+pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
+    let mut result = OperationResult::blank(facts.operation_id, facts.run_id);
+    result.duration_ms = facts.duration_ms;
+    match facts.ending {
+        Ending::Empty(end) => {
+            // A wish to stop counts only if a signal was sent for it: a command that ended in
+            // the same instant ended by itself.
+            let stop = facts.stop.filter(|_| end.last_signal.is_some());
+            result.stop = stop.map(|stop| stop_record(stop, end.last_signal));
+            settle_end(
+                &mut result,
+                end,
+                stop.map_or(Cause::ByItself, |it| Cause::Stop(it.reason)),
+            );
+        }
+        Ending::Remains(end) => {
+            result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
+            settle_end(&mut result, end, Cause::Remains);
+        }
+        Ending::NotExecuted(failure) => {
+            let subject = String::from_utf8_lossy(&failure.subject).into_owned();
+            let subject = (!subject.is_empty()).then_some(subject);
+            let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
+            apply_spawn_failure(&mut result, failure);
+        }
+        Ending::Lost(lost) => {
+            apply_exit(&mut result, facts.early_exit);
+            result.stop = facts.stop.map(|stop| stop_record(stop, None));
+            let started = if facts.running {
+                "the command ran"
+            } else {
+                "the command may have run"
+            };
+            indeterminate(
+                &mut result,
+                format!("{lost}; {started}, and what became of its tree was not seen"),
+                "look for processes of the command; the operation keeps its leases until its end is adjudicated",
+            );
+        }
+    }
+    held_open(&mut result, facts.undrained, facts.holders);
+    result
+}
+
+fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
+    apply_exit(result, end.exit);
+    result.scope = Scope::SubreaperTree;
+    result.survivors = end.survivors.iter().map(survivor_record).collect();
+    result.survivors_total = end.survivors_total;
+    result.residual_processes_reaped = end.survivors_total > 0;
+    result.tree_settlement = Some(if end.survivors_total == 0 {
+        TreeSettlement::Empty
+    } else {
+        TreeSettlement::Reaped
+    });
+    result.residual_pids = end
+        .survivors
+        .iter()
+        .filter(|survivor| matches!(survivor.end, SurvivorEnd::Alive(_)))
+        .map(|survivor| survivor.process.pid)
+        .collect();
+    result.cpu_time_ms = Some((end.usage.user_us + end.usage.system_us) / 1000);
+    result.peak_memory_bytes = Some(end.usage.max_rss_kib * 1024);
+    result.usage_source = Some("wait4".to_owned());
+}
+
+/// Writes the exit exactly as it was seen; nothing stands for one that was not.
+fn apply_exit(result: &mut OperationResult, exit: Option<Exit>) {
+    match exit {
+        Some(Exit::Exited { code }) => result.exit_code = Some(code),
+        Some(Exit::Signaled { signal, core }) => {
+            result.signal = Some(signal_name(signal));
+            result.core_dumped = Some(core);
+        }
+        None => return,
+    }
+    result.evidence = Evidence::Observed;
+}
+
+/// Why a tree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Nobody made it.
+    ByItself,
+    /// It was stopped for this reason.
+    Stop(TerminationReason),
+    /// It was stopped because its supervisor was gone.
+    HostLost,
+    /// It did not: some of it is left.
+    Remains,
+}
+
+/// Writes the end of a tree into a result: what was seen, and what that means.
+pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cause) {
+    apply_end(result, end);
+    let succeeded = end.exit == Some(Exit::Exited { code: 0 });
+    let (status, reason) = match cause {
+        Cause::Remains => {
+            result.tree_settlement = Some(TreeSettlement::Unverified);
+            return remains(result);
+        }
+        Cause::Stop(TerminationReason::UserCancelled) => {
+            (Outcome::Cancelled, TerminationReason::UserCancelled)
+        }
+        Cause::Stop(reason) => (Outcome::Failed, reason),
+        Cause::HostLost => (Outcome::Failed, TerminationReason::CrashDetected),
+        Cause::ByItself if end.exit.is_none() => {
+            (Outcome::Failed, TerminationReason::ExitUnobserved)
+        }
+        Cause::ByItself if succeeded => (Outcome::Succeeded, TerminationReason::Completed),
+        Cause::ByItself => (Outcome::Failed, TerminationReason::Completed),
+    };
+    result.status = status;
+    result.termination_reason = Some(reason);
+}
+
+fn remains(result: &mut OperationResult) {
+    let pids: Vec<String> = result.residual_pids.iter().map(u32::to_string).collect();
+    indeterminate(
+        result,
+        format!("processes could not be ended: {}", pids.join(", ")),
+        "end them (as their owner, or when what they wait for is over), then adjudicate the operation",
+    );
+}
+
+/// A stream that is still open although nothing of the tree is left is held by a stranger.
+fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<PipeHolder>) {
+    if undrained.is_empty() {
+        return;
+    }
+    let streams: Vec<&str> = undrained.iter().map(|stream| stream.as_str()).collect();
+    let who = match holders.as_slice() {
+        [] => "a process that could not be found".to_owned(),
+        some => some
+            .iter()
+            .map(|holder| format!("{} (pid {})", holder.command, holder.pid))
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    result.held_open_by = holders;
+    if result.reason.is_none() {
+        indeterminate(
+            result,
+            format!(
+                "{} is still held open by {who}, outside the tree",
+                streams.join(" and ")
+            ),
+            "the output may be incomplete; see whether that process works for the command, then adjudicate",
+        );
+    }
+}
+
+pub(crate) fn indeterminate(result: &mut OperationResult, reason: String, guidance: &str) {
+    result.status = Outcome::Indeterminate;
+    result.termination_reason = None;
+    result.reason = Some(reason);
+    result.recovery_guidance = Some(guidance.to_owned());
+}
+
+/// A command that did not start: exit status 127 by convention, and why.
+pub(crate) fn apply_spawn_failure(result: &mut OperationResult, failure: SpawnFailure) {
+    result.status = Outcome::Failed;
+    result.termination_reason = Some(TerminationReason::Completed);
+    result.exit_code = Some(if failure.is_not_found() { 127 } else { 126 });
+    result.evidence = Evidence::Observed;
+    result.tree_settlement = Some(TreeSettlement::Empty);
+    result.scope = Scope::SubreaperTree;
+    result.spawn_failure = Some(failure);
+}
+
+fn survivor_record(survivor: &Survivor) -> SurvivorRecord {
+    let process = &survivor.process;
+    let (end, exit_code, signal, why_alive) = match survivor.end {
+        SurvivorEnd::Ended(Exit::Exited { code }) => ("exited", Some(code), None, None),
+        SurvivorEnd::Ended(Exit::Signaled { signal, .. }) => {
+            ("signaled", None, Some(signal_name(signal)), None)
+        }
+        SurvivorEnd::GoneUnobserved => ("gone", None, None, None),
+        SurvivorEnd::Alive(why) => ("alive", None, None, Some(why_alive_name(why))),
+    };
+    SurvivorRecord {
+        pid: process.pid,
+        start_ticks: process.start_ticks,
+        command: String::from_utf8_lossy(&process.command).into_owned(),
+        uid: process.uid,
+        end: end.to_owned(),
+        exit_code,
+        signal,
+        why_alive: why_alive.map(str::to_owned),
+    }
+}
+
+fn why_alive_name(why: WhyAlive) -> &'static str {
+    match why {
+        WhyAlive::Uninterruptible => "uninterruptible",
+        WhyAlive::Permission => "permission",
+        WhyAlive::Unknown => "unknown",
+    }
+}
+
+fn stop_record(stop: &StopRequest, last_signal: Option<i32>) -> StopRecord {
+    StopRecord {
+        reason: stop.reason,
+        last_signal: last_signal.map(signal_name),
+    }
+}
+
+impl OperationResult {
+    /// A result in which nothing was observed yet.
+    pub(crate) fn blank(operation_id: &str, run_id: &str) -> Self {
+        Self {
+            operation_id: operation_id.to_owned(),
+            run_id: run_id.to_owned(),
+            status: Outcome::Indeterminate,
+            exit_code: None,
+            signal: None,
+            core_dumped: None,
+            termination_reason: None,
+            spawn_failure: None,
+            evidence: Evidence::Unobserved,
+            tree_settlement: None,
+            scope: Scope::Unknown,
+            survivors: Vec::new(),
+            survivors_total: 0,
+            residual_processes_reaped: false,
+            residual_pids: Vec::new(),
+            held_open_by: Vec::new(),
+            stop: None,
+            cpu_time_ms: None,
+            peak_memory_bytes: None,
+            usage_source: None,
+            stdout: String::new(),
+            stderr: String::new(),
+            stdout_base64: None,
+            stderr_base64: None,
+            is_truncated: false,
+            stdout_truncated: false,
+            stderr_truncated: false,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            stdout_hash: None,
+            stderr_hash: None,
+            stdout_ref: None,
+            stderr_ref: None,
+            stdout_spill_error: None,
+            stderr_spill_error: None,
+            output_ref: None,
+            output_hash: None,
+            spill_error: None,
+            reason: None,
+            recovery_guidance: None,
+            duration_ms: None,
+            completed_at: clock::now_text(),
+            replayed: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::helper::HelperLost;
+    use crate::stop::StopManner;
+    use std::time::Duration;
+    use xioflow_protocol::{ProcessNote, Usage};
+
+    fn end(exit: Option<Exit>, last_signal: Option<i32>, survivors: Vec<Survivor>) -> TreeEnd {
+        TreeEnd {
+            exit,
+            survivors_total: u32::try_from(survivors.len()).unwrap(),
+            survivors,
+            usage: Usage::default(),
+            last_signal,
+        }
+    }
+
+    fn of(
+        ending: &Ending,
+        stop: Option<TerminationReason>,
+        undrained: &[Stream],
+    ) -> OperationResult {
+        let stop = stop.map(|reason| StopRequest {
+            reason,
+            manner: StopManner::Terminate,
+            grace: Duration::ZERO,
+        });
+        settle(Facts {
+            operation_id: "op",
+            run_id: "run",
+            ending,
+            early_exit: None,
+            running: true,
+            stop: stop.as_ref(),
+            undrained,
+            holders: Vec::new(),
+            duration_ms: Some(1),
+        })
+    }
+
+    const OK: Option<Exit> = Some(Exit::Exited { code: 0 });
+    const KILLED: Option<Exit> = Some(Exit::Signaled {
+        signal: 9,
+        core: false,
+    });
+
+    #[test]
+    fn the_table_of_causes() {
+        use Outcome::{Cancelled, Failed, Succeeded};
+        use TerminationReason::{Completed, ExitUnobserved, TimedOut, UserCancelled};
+        for (exit, signalled, stop, status, reason) in [
+            (OK, None, None, Succeeded, Completed),
+            (
+                Some(Exit::Exited { code: 3 }),
+                None,
+                None,
+                Failed,
+                Completed,
+            ),
+            (KILLED, None, None, Failed, Completed),
+            (None, None, None, Failed, ExitUnobserved),
+            // The wish came too late to send a signal.
+            (OK, None, Some(UserCancelled), Succeeded, Completed),
+            (OK, None, Some(TimedOut), Succeeded, Completed),
+            (OK, Some(15), Some(UserCancelled), Cancelled, UserCancelled),
+            (OK, Some(15), Some(TimedOut), Failed, TimedOut),
+            (KILLED, Some(9), Some(TimedOut), Failed, TimedOut),
+            // Survivors are signalled without anybody's wish.
+            (OK, Some(15), None, Succeeded, Completed),
+        ] {
+            let result = of(&Ending::Empty(end(exit, signalled, Vec::new())), stop, &[]);
+            let case = (exit, signalled, stop);
+            assert_eq!(
+                (result.status, result.termination_reason),
+                (status, Some(reason)),
+                "{case:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_survivor_makes_the_tree_reaped_and_is_named() {
+        let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
+        let survivor = Survivor {
+            process,
+            end: SurvivorEnd::Ended(KILLED.unwrap()),
+        };
+        let result = of(&Ending::Empty(end(OK, Some(15), vec![survivor])), None, &[]);
+        assert_eq!(result.tree_settlement, Some(TreeSettlement::Reaped));
+        assert_eq!(result.survivors[0].command, "sleep");
+        assert_eq!(result.survivors[0].signal.as_deref(), Some("SIGKILL"));
+        assert!(result.residual_pids.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_ended_makes_it_indeterminate() {
+        let process = ProcessNote::new(7, 99, b"sudo".to_vec(), Some(0));
+        let survivor = Survivor {
+            process,
+            end: SurvivorEnd::Alive(WhyAlive::Permission),
+        };
+        let result = of(
+            &Ending::Remains(end(OK, Some(9), vec![survivor])),
+            None,
+            &[],
+        );
+        assert_eq!(result.status, Outcome::Indeterminate);
+        assert_eq!(result.exit_code, Some(0));
+        assert_eq!(result.residual_pids, [7]);
+        assert!(result.reason.unwrap().contains('7'));
+    }
+
+    #[test]
+    fn a_lost_helper_is_never_success_and_invents_no_exit() {
+        let result = of(&Ending::Lost(HelperLost::Gone), None, &[]);
+        assert_eq!(result.status, Outcome::Indeterminate);
+        assert_eq!((result.exit_code, result.signal), (None, None));
+        assert_eq!(result.evidence, Evidence::Unobserved);
+    }
+
+    #[test]
+    fn an_open_pipe_after_the_tree_is_gone_is_indeterminate_and_keeps_the_exit() {
+        let result = of(
+            &Ending::Empty(end(OK, None, Vec::new())),
+            None,
+            &[Stream::Stderr],
+        );
+        assert_eq!(result.status, Outcome::Indeterminate);
+        assert_eq!(result.exit_code, Some(0));
+        assert!(result.reason.unwrap().contains("stderr"));
+    }
+}

@@ -1,0 +1,171 @@
+//! Empties one pipe: every byte is stored, hashed, kept within the limit, and passed on.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use xioflow_journal::{Output, Stream};
+
+use super::digest::StreamHash;
+use super::feed::Feed;
+use super::head_tail::{HeadTail, Kept};
+use super::spool::{Artifacts, Spool};
+
+/// What is read at once from a stream that prints little.
+const FIRST_READ_LEN: usize = 16 * 1024;
+/// What is read at once from a stream that has filled a read.
+const LONG_READ_LEN: usize = 256 * 1024;
+/// Size asked for the pipe of such a stream. The kernel may refuse; then it is only slower.
+const LONG_PIPE_LEN: usize = 1024 * 1024;
+/// Reads of one stream before the other, the helper and the clock get their turn.
+const READS_PER_TURN: usize = 8;
+/// Output up to this length is kept in the journal instead of in a file, in bytes.
+const CONTENT_MAX_BYTES: u64 = 64 * 1024;
+
+/// One stream being drained.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    stream: Stream,
+    pipe: Option<OwnedFd>,
+    buffer: Vec<u8>,
+    read_len: usize,
+    kept: HeadTail,
+    hash: Option<StreamHash>,
+    spool: Spool,
+}
+
+/// How the drain of a stream came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    /// Every writer closed it.
+    Eof,
+    /// We closed it; somebody may still hold the other end.
+    Closed,
+}
+
+/// What came of a stream.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    pub(crate) kept: Kept,
+    pub(crate) output: Output,
+    /// A file that is not needed once the output is in the journal.
+    pub(crate) leftover: Option<Spool>,
+}
+
+impl Drain {
+    pub(crate) fn new(
+        stream: Stream,
+        pipe: OwnedFd,
+        artifacts: Arc<Artifacts>,
+        stem: &str,
+        limit: usize,
+    ) -> Self {
+        Self {
+            stream,
+            pipe: Some(pipe),
+            buffer: Vec::new(),
+            read_len: FIRST_READ_LEN,
+            kept: HeadTail::new(limit),
+            hash: Some(StreamHash::new()),
+            spool: Spool::new(artifacts, stem, stream),
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// The pipe, while it is open.
+    pub(crate) fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Reads what is there, for one turn; says so when the stream came to its end.
+    pub(crate) fn read_turn(&mut self, feed: Option<&Feed>) -> Option<StreamEnd> {
+        for _ in 0..READS_PER_TURN {
+            let Some(pipe) = &self.pipe else {
+                return Some(StreamEnd::Closed);
+            };
+            self.buffer.clear();
+            self.buffer.reserve(self.read_len);
+            match rustix::io::read(pipe, spare_capacity(&mut self.buffer)) {
+                Ok(0) => {
+                    self.pipe = None;
+                    return Some(StreamEnd::Eof);
+                }
+                Ok(_) => self.take_piece(feed),
+                Err(Errno::AGAIN) => return None,
+                Err(Errno::INTR) => {}
+                // A pipe we hold the only read end of has no other error; treat it as lost.
+                Err(_) => {
+                    self.pipe = None;
+                    return Some(StreamEnd::Closed);
+                }
+            }
+        }
+        None
+    }
+
+    fn take_piece(&mut self, feed: Option<&Feed>) {
+        if self.buffer.len() >= self.read_len && self.read_len < LONG_READ_LEN {
+            self.expect_much();
+        }
+        let offset = self.kept.total();
+        self.kept.push(&self.buffer);
+        if !self.spool.write(&self.buffer) {
+            // A hash over a part of the bytes would look like one over all of them.
+            self.hash = None;
+        }
+        if let Some(feed) = feed {
+            feed.send(self.stream, offset, &self.buffer);
+        }
+        if let Some(hash) = &mut self.hash {
+            self.buffer = hash.add(std::mem::take(&mut self.buffer));
+        }
+    }
+
+    fn expect_much(&mut self) {
+        self.read_len = LONG_READ_LEN;
+        if let Some(pipe) = &self.pipe {
+            rustix::pipe::fcntl_setpipe_size(pipe, LONG_PIPE_LEN).ok();
+        }
+    }
+
+    /// Closes the read end: whoever prints more gets SIGPIPE.
+    pub(crate) fn close(&mut self) {
+        self.pipe = None;
+    }
+
+    /// Ends the drain and decides where the bytes stay.
+    pub(crate) fn finish(mut self) -> Drained {
+        self.pipe = None;
+        let total_bytes = self.kept.total();
+        let kept = self.kept.finish();
+        let small = !kept.truncated && total_bytes <= CONTENT_MAX_BYTES;
+        if !small {
+            self.spool.sync();
+        }
+        let spill_error = self.spool.error().map(str::to_owned);
+        let sha256 = match spill_error {
+            None => self.hash.map(StreamHash::finish),
+            Some(_) => None,
+        };
+        let stored = !small && spill_error.is_none();
+        let output = Output {
+            stream: self.stream,
+            total_bytes,
+            sha256,
+            artifact: stored.then(|| self.spool.name().to_owned()),
+            content: small.then(|| kept.bytes.clone()),
+            spill_error,
+        };
+        // Removed only after the commit: until then it is all that a crash would leave.
+        let leftover = small.then_some(self.spool);
+        Drained {
+            kept,
+            output,
+            leftover,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Passes output on to a subscriber while it comes, within a bounded number of bytes.
+//!
+//! The drain never waits for a subscriber. What does not fit is noted as a gap, which the
+//! subscriber can read from the stored file.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use xioflow_journal::Stream;
+
+use crate::control::{Control, Wish};
+
+/// Bytes that may wait for a subscriber, the pieces' own weight included.
+const WAITING_MAX_BYTES: usize = 1024 * 1024;
+
+/// What a waiting piece weighs beside its bytes. A command that prints single bytes would
+/// otherwise fill memory with list entries.
+const PIECE_BYTES: usize = size_of::<Piece>() + 16;
+
+/// One part of a stream as it reaches a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes, in the order in which they were printed to this stream.
+    Data {
+        /// The stream.
+        stream: Stream,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Bytes that came faster than they were taken. They stand in the stored file, unless the
+    /// disk failed.
+    Gap {
+        /// The stream.
+        stream: Stream,
+        /// Offset of the first one in the stream.
+        from: u64,
+        /// Offset after the last one.
+        to: u64,
+    },
+}
+
+impl Piece {
+    /// The stream it belongs to.
+    #[must_use]
+    pub fn stream(&self) -> Stream {
+        match self {
+            Self::Data { stream, .. } | Self::Gap { stream, .. } => *stream,
+        }
+    }
+}
+
+/// The sending end, held by the operation.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    shared: Arc<Shared>,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Subscription {
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    waiting: usize,
+    sender_gone: bool,
+    receiver_gone: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Pieces are pushed and popped whole, so a panic elsewhere leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes both ends.
+pub(crate) fn feed(control: Arc<Control>) -> (Feed, Subscription) {
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        arrived: Condvar::new(),
+    });
+    (
+        Feed {
+            shared: Arc::clone(&shared),
+        },
+        Subscription { shared, control },
+    )
+}
+
+impl Feed {
+    /// Passes on bytes that begin at `offset` of their stream.
+    pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8]) {
+        let mut state = self.shared.lock();
+        if state.receiver_gone {
+            return;
+        }
+        if state.waiting + bytes.len() + PIECE_BYTES <= WAITING_MAX_BYTES {
+            state.waiting += bytes.len() + PIECE_BYTES;
+            state.pieces.push_back(Piece::Data {
+                stream,
+                bytes: bytes.to_vec(),
+            });
+        } else {
+            state.note_gap(stream, offset, offset + bytes.len() as u64);
+        }
+        drop(state);
+        self.shared.arrived.notify_one();
+    }
+}
+
+impl State {
+    /// Extends the gap of this stream if it is the last that is known of the stream; the other
+    /// stream's pieces may stand in between, so that two streams cannot pile up gaps in turn.
+    fn note_gap(&mut self, missed: Stream, start: u64, end: u64) {
+        let last = self
+            .pieces
+            .iter_mut()
+            .rev()
+            .find(|piece| piece.stream() == missed);
+        match last {
+            Some(Piece::Gap { to, .. }) if *to == start => *to = end,
+            _ => self.pieces.push_back(Piece::Gap {
+                stream: missed,
+                from: start,
+                to: end,
+            }),
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.shared.lock().sender_gone = true;
+        self.shared.arrived.notify_all();
+    }
+}
+
+impl Subscription {
+    /// Waits for the next piece; `None` when the operation has no more.
+    #[must_use]
+    pub fn next_piece(&self) -> Option<Piece> {
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(piece) = state.pieces.pop_front() {
+                if let Piece::Data { bytes, .. } = &piece {
+                    state.waiting -= bytes.len() + PIECE_BYTES;
+                }
+                return Some(piece);
+            }
+            if state.sender_gone {
+                return None;
+            }
+            state = self
+                .shared
+                .arrived
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells the operation that nobody reads this stream any more. Its pipe is closed, and the
+    /// command gets SIGPIPE when it prints more, as it would without a supervisor.
+    pub fn reader_gone(&self, stream: Stream) {
+        self.control.wish(Wish::CloseStream(stream));
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.receiver_gone = true;
+        state.pieces.clear();
+        state.waiting = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both() -> (Feed, Subscription) {
+        feed(Arc::new(Control::new().unwrap()))
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_costs_a_bounded_number_of_pieces() {
+        let (feed, subscription) = both();
+        for offset in 0..200_000 {
+            feed.send(Stream::Stdout, offset, b"x");
+            feed.send(Stream::Stderr, offset, b"y");
+        }
+        let pieces = subscription.shared.lock().pieces.len();
+        assert!(
+            pieces <= WAITING_MAX_BYTES / PIECE_BYTES + 2,
+            "{pieces} pieces wait"
+        );
+    }
+
+    #[test]
+    fn a_gap_says_exactly_what_is_missing() {
+        let (feed, subscription) = both();
+        let big = vec![b'a'; WAITING_MAX_BYTES - PIECE_BYTES];
+        feed.send(Stream::Stdout, 0, &big);
+        feed.send(Stream::Stdout, big.len() as u64, b"lost");
+        feed.send(Stream::Stdout, big.len() as u64 + 4, b"too");
+        assert!(matches!(
+            subscription.next_piece(),
+            Some(Piece::Data { .. })
+        ));
+        feed.send(Stream::Stdout, big.len() as u64 + 7, b"kept");
+        drop(feed);
+        let from = big.len() as u64;
+        let gap = Piece::Gap {
+            stream: Stream::Stdout,
+            from,
+            to: from + 7,
+        };
+        assert_eq!(subscription.next_piece(), Some(gap));
+        let bytes = b"kept".to_vec();
+        assert_eq!(
+            subscription.next_piece(),
+            Some(Piece::Data {
+                stream: Stream::Stdout,
+                bytes
+            })
+        );
+        assert_eq!(subscription.next_piece(), None);
+    }
+}

@@ -1,0 +1,336 @@
+//! The result of an operation as programs read it: one document, camelCase.
+//!
+//! What was not observed is null, never a plausible value.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use xioflow_journal::{Outcome, Output, Stream, TerminationReason};
+
+use crate::names::{errno_name, errno_text};
+
+/// How the tree of a command was found after its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeSettlement {
+    /// Nothing but the command itself was left to end.
+    Empty,
+    /// Others were left; they were ended and are named.
+    Reaped,
+    /// It could not be seen.
+    Unverified,
+}
+
+/// What the statement about the tree rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Every orphan came to our subreaper, and it has no child left (waitid(2): ECHILD).
+    SubreaperTree,
+    /// Only the command itself is known.
+    DirectChild,
+    /// Nothing can be said.
+    Unknown,
+}
+
+/// Whether an exit was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// By the process that waited for it.
+    Observed,
+    /// By nobody.
+    Unobserved,
+}
+
+/// Why a command did not start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpawnFailure {
+    /// The step that failed: `fork`, `session`, `signals`, `limits`, `descriptors`, `cwd`,
+    /// `privileges`, `confinement`, `gate`, `exec`, or `stdin` for an input that cannot be opened.
+    pub stage: String,
+    /// The error number of that step.
+    pub errno: i32,
+    /// Its name, such as `ENOENT`.
+    pub code: String,
+    /// What the step was about: a path, an interpreter, a limit.
+    pub subject: Option<String>,
+    /// All of it as a sentence.
+    pub message: String,
+}
+
+/// What became of a process that outlived the command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SurvivorRecord {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks after boot; with the boot id, its identity.
+    pub start_ticks: u64,
+    /// The program's name as the kernel has it; never its arguments.
+    pub command: String,
+    /// User id, where it could be read.
+    pub uid: Option<u32>,
+    /// How it ended: `exited`, `signaled`, `gone` (its own parent waited for it), or `alive`.
+    pub end: String,
+    /// Its exit status, if it exited and that was seen.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, if that was seen.
+    pub signal: Option<String>,
+    /// Why it could not be ended: `uninterruptible`, `permission`, `unknown`.
+    pub why_alive: Option<String>,
+}
+
+/// A process that holds the other end of an output pipe although the tree is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PipeHolder {
+    /// Process id.
+    pub pid: u32,
+    /// The program's name.
+    pub command: String,
+    /// The number of the descriptor in that process.
+    pub descriptor: u32,
+    /// `stdout` or `stderr`.
+    pub stream: String,
+}
+
+/// How a running operation was stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StopRecord {
+    /// Why.
+    pub reason: TerminationReason,
+    /// The strongest signal that was sent, null if it ended before any was.
+    pub last_signal: Option<String>,
+}
+
+/// The identity of a process in a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessIdentity {
+    /// Process id.
+    pub pid: u32,
+    /// Process group, where it is known; the command leads its own.
+    pub pgid: Option<u32>,
+    /// Start time in clock ticks after boot, field 22 of `/proc/<pid>/stat`.
+    pub start_ticks: u64,
+    /// The boot it belongs to.
+    pub boot_id: String,
+    /// Inode of its pidfd, where the kernel makes that unique for the boot.
+    pub pidfd_inode: Option<u64>,
+    /// Start time as an instant, derived from the ticks; null when the boot time is not known.
+    pub os_start_time: Option<String>,
+    /// SHA-256 over program and arguments: for audits, never evidence of identity.
+    pub command_fingerprint: Option<String>,
+}
+
+/// The result of one operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationResult {
+    /// The operation.
+    pub operation_id: String,
+    /// The Run that executed it.
+    pub run_id: String,
+    /// How it ended.
+    pub status: Outcome,
+    /// The command's exit status; null if it did not exit or nobody saw it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the command; null likewise.
+    pub signal: Option<String>,
+    /// Whether it dumped core; null without a signal.
+    pub core_dumped: Option<bool>,
+    /// Why it ended.
+    pub termination_reason: Option<TerminationReason>,
+    /// Why it did not start.
+    pub spawn_failure: Option<SpawnFailure>,
+    /// Whether its exit was seen.
+    pub evidence: Evidence,
+    /// What was left of its tree.
+    pub tree_settlement: Option<TreeSettlement>,
+    /// What that rests on.
+    pub scope: Scope,
+    /// Processes that outlived the command, the first 256.
+    pub survivors: Vec<SurvivorRecord>,
+    /// How many outlived it in all.
+    pub survivors_total: u32,
+    /// Whether survivors were ended.
+    pub residual_processes_reaped: bool,
+    /// Those that could not be ended.
+    pub residual_pids: Vec<u32>,
+    /// Who still holds an output pipe after the tree was gone.
+    pub held_open_by: Vec<PipeHolder>,
+    /// How it was stopped, if it was.
+    pub stop: Option<StopRecord>,
+    /// Processor time of everything that was waited for, in milliseconds.
+    pub cpu_time_ms: Option<u64>,
+    /// Largest resident set of one process, in bytes.
+    pub peak_memory_bytes: Option<u64>,
+    /// Where the two above come from: `wait4`; null when nothing was observed.
+    pub usage_source: Option<String>,
+    /// What was printed to standard output, within the limit, as text.
+    #[serde(default)]
+    pub stdout: String,
+    /// The same for standard error.
+    #[serde(default)]
+    pub stderr: String,
+    /// Base64 of the kept bytes, when they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_base64: Option<String>,
+    /// The same for standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_base64: Option<String>,
+    /// Whether bytes are missing in `stdout` or `stderr`.
+    pub is_truncated: bool,
+    /// Whether bytes are missing in `stdout`.
+    pub stdout_truncated: bool,
+    /// Whether bytes are missing in `stderr`.
+    pub stderr_truncated: bool,
+    /// How many bytes were printed to standard output.
+    pub stdout_bytes: u64,
+    /// How many bytes were printed to standard error.
+    pub stderr_bytes: u64,
+    /// SHA-256 of everything printed; null after a storage error.
+    pub stdout_hash: Option<String>,
+    /// The same for standard error.
+    pub stderr_hash: Option<String>,
+    /// File in the artifacts folder that holds all of it; null when the journal does.
+    pub stdout_ref: Option<String>,
+    /// The same for standard error.
+    pub stderr_ref: Option<String>,
+    /// What went wrong with storing it.
+    pub stdout_spill_error: Option<String>,
+    /// The same for standard error.
+    pub stderr_spill_error: Option<String>,
+    /// The first of the two files.
+    pub output_ref: Option<String>,
+    /// The hash of standard output, else of standard error.
+    pub output_hash: Option<String>,
+    /// The first of the two storage errors.
+    pub spill_error: Option<String>,
+    /// Why the end cannot be proven; only with status `indeterminate`.
+    pub reason: Option<String>,
+    /// What somebody can do about that.
+    pub recovery_guidance: Option<String>,
+    /// From the submission to the result, in milliseconds; null when this process did not see both.
+    pub duration_ms: Option<u64>,
+    /// When the result was made, RFC 3339.
+    pub completed_at: String,
+    /// Whether this is the recorded result of an earlier execution.
+    #[serde(default)]
+    pub replayed: bool,
+}
+
+impl SpawnFailure {
+    /// Makes one from the step, its error number, and what it was about.
+    #[must_use]
+    pub fn new(stage: &str, errno: i32, subject: Option<String>) -> Self {
+        let (code, text) = (errno_name(errno), errno_text(errno));
+        let message = match (stage, &subject) {
+            ("exec", Some(subject)) => format!("cannot execute {subject}: {text} ({code})"),
+            ("cwd", Some(subject)) => {
+                format!("cannot enter the working directory {subject}: {text} ({code})")
+            }
+            ("stdin", Some(subject)) => {
+                format!("cannot open {subject} for standard input: {text} ({code})")
+            }
+            (stage, Some(subject)) => format!("failed at {stage} ({subject}): {text} ({code})"),
+            (stage, None) => format!("failed at {stage}: {text} ({code})"),
+        };
+        Self {
+            stage: stage.to_owned(),
+            errno,
+            code,
+            subject,
+            message,
+        }
+    }
+
+    /// Whether the program itself was not found, as against found and not executable.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.stage == "exec" && matches!(self.code.as_str(), "ENOENT" | "ENOTDIR")
+    }
+}
+
+/// The output of an operation as it goes into a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamPart {
+    /// What is kept, within the limit.
+    pub(crate) kept: Vec<u8>,
+    /// Whether bytes are missing in it.
+    pub(crate) truncated: bool,
+    /// Everything else that is known.
+    pub(crate) output: Output,
+}
+
+impl OperationResult {
+    /// Fills in one stream.
+    pub(crate) fn set_stream(&mut self, part: StreamPart) {
+        let StreamPart {
+            kept,
+            truncated,
+            output,
+        } = part;
+        let (text, base64) = as_text(kept);
+        let is_stdout = output.stream == Stream::Stdout;
+        macro_rules! set {
+            ($($stdout:ident, $stderr:ident = $value:expr;)+) => {
+                $(if is_stdout { self.$stdout = $value } else { self.$stderr = $value })+
+            };
+        }
+        set! {
+            stdout, stderr = text;
+            stdout_base64, stderr_base64 = base64;
+            stdout_truncated, stderr_truncated = truncated;
+            stdout_bytes, stderr_bytes = output.total_bytes;
+            stdout_hash, stderr_hash = output.sha256;
+            stdout_ref, stderr_ref = output.artifact;
+            stdout_spill_error, stderr_spill_error = output.spill_error;
+        }
+        self.aggregate();
+    }
+
+    fn aggregate(&mut self) {
+        self.is_truncated = self.stdout_truncated || self.stderr_truncated;
+        self.spill_error = self
+            .stdout_spill_error
+            .clone()
+            .or_else(|| self.stderr_spill_error.clone());
+        // A reference to a part of the output would look like one to all of it.
+        let whole = self.spill_error.is_none();
+        let first = |one: &Option<String>, other: &Option<String>| {
+            one.clone().or_else(|| other.clone()).filter(|_| whole)
+        };
+        self.output_ref = first(&self.stdout_ref, &self.stderr_ref);
+        self.output_hash = first(&self.stdout_hash, &self.stderr_hash);
+    }
+
+    /// The result as it is recorded: everything but the text of the output, which is stored once,
+    /// beside it.
+    pub(crate) fn without_output(&self) -> Self {
+        Self {
+            stdout: String::new(),
+            stderr: String::new(),
+            stdout_base64: None,
+            stderr_base64: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// Bytes as text; those that are not UTF-8 also in a form that loses nothing.
+fn as_text(bytes: Vec<u8>) -> (String, Option<String>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let bytes = error.into_bytes();
+            (
+                String::from_utf8_lossy(&bytes).into_owned(),
+                Some(STANDARD.encode(&bytes)),
+            )
+        }
+    }
+}
