@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -120,10 +121,12 @@ impl<'a> Run<'a> {
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
         feed(child.stdin.take(), self.stdin.as_deref());
+        let streams = [child.stdout.take().into(), child.stderr.take().into()];
         let (stage, begun, deadline) = (self.stage, Instant::now(), Deadline::after(self.deadline));
         Started {
             stage,
             child,
+            streams,
             line,
             begun,
             deadline,
@@ -149,6 +152,7 @@ fn feed(pipe: Option<ChildStdin>, bytes: Option<&[u8]>) {
 pub struct Started<'a> {
     stage: &'a Stage,
     child: Child,
+    streams: [Stream; 2],
     line: Line,
     begun: Instant,
     deadline: Deadline,
@@ -170,22 +174,48 @@ impl Started<'_> {
             .unwrap_or_else(|error| panic!("signal {signal:?} to {}: {error}", self.line));
     }
 
+    /// Waits until standard output has this in it.
+    ///
+    /// # Panics
+    /// When the command or the deadline ends first.
+    pub fn wait_for_output(&mut self, part: &[u8]) {
+        let has = |stream: &Stream| {
+            stream
+                .bytes
+                .windows(part.len())
+                .any(|window| window == part)
+        };
+        while !has(&self.streams[0]) {
+            let going_on = self.streams[0].is_open() && self.step(None);
+            assert!(
+                going_on,
+                "no {} on stdout of {}",
+                part.escape_ascii(),
+                self.line
+            );
+        }
+    }
+
     /// Waits for its end and the end of both its streams.
     ///
     /// # Panics
     /// When the deadline passes first; everything that the stage has caused is killed then.
     pub fn finish(mut self) -> Finished {
-        let mut streams = [
-            Stream::from(self.child.stdout.take()),
-            self.child.stderr.take().into(),
-        ];
-        let ended = self.drain(&mut streams);
-        let living = if ended {
+        let pidfd = pidfd_open(to_pid(self.pid()), PidfdFlags::empty()).expect("a child of ours");
+        let mut ended = false;
+        while !ended || self.streams.iter().any(Stream::is_open) {
+            if !self.step((!ended).then_some(&pidfd)) {
+                break;
+            }
+            ended = ended || is_readable(&pidfd);
+        }
+        let over = ended && !self.streams.iter().any(Stream::is_open);
+        let living = if over {
             Vec::new()
         } else {
             self.stage.living()
         };
-        if !ended {
+        if !over {
             self.stage.kill_all();
         }
         let status = self
@@ -193,7 +223,7 @@ impl Started<'_> {
             .wait()
             .expect("a child of ours can be waited for");
         let elapsed = self.begun.elapsed();
-        let [stdout, stderr] = streams.map(|stream| stream.bytes);
+        let [stdout, stderr] = self.streams.map(|stream| stream.bytes);
         let finished = Finished {
             line: self.line,
             status,
@@ -202,38 +232,36 @@ impl Started<'_> {
             elapsed,
         };
         assert!(
-            ended,
+            over,
             "no end by the deadline; living then: {living:?}\n{finished}"
         );
         finished
     }
 
-    fn drain(&mut self, streams: &mut [Stream; 2]) -> bool {
-        let pidfd = pidfd_open(to_pid(self.pid()), PidfdFlags::empty()).expect("a child of ours");
-        let mut ended = false;
-        while !ended || streams.iter().any(Stream::is_open) {
-            let mut fds = Vec::with_capacity(3);
-            if !ended {
-                fds.push(PollFd::new(&pidfd, PollFlags::IN));
-            }
-            let open = streams.iter().filter_map(|stream| stream.source.as_ref());
-            fds.extend(open.map(|source| PollFd::new(source, PollFlags::IN)));
-            if !self.deadline.poll(&mut fds) {
-                return false;
-            }
-            let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-            let mut ready = ready.into_iter();
-            if !ended {
-                ended = ready.next().expect("one answer a question");
-            }
-            for stream in streams.iter_mut().filter(|stream| stream.is_open()) {
-                if ready.next().expect("one answer a question") {
-                    stream.read();
-                }
-            }
+    /// Waits for one of the streams or the end, and reads what there is; false at the deadline.
+    fn step(&mut self, end: Option<&OwnedFd>) -> bool {
+        let sources = self
+            .streams
+            .iter()
+            .filter_map(|stream| stream.source.as_ref());
+        let mut fds: Vec<_> = sources
+            .map(|source| PollFd::new(source, PollFlags::IN))
+            .collect();
+        fds.extend(end.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+        if !self.deadline.poll(&mut fds) {
+            return false;
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let open = self.streams.iter_mut().filter(|stream| stream.is_open());
+        for (stream, _) in open.zip(ready).filter(|(_, ready)| *ready) {
+            stream.read();
         }
         true
     }
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    Deadline::after(Duration::ZERO).poll(&mut [PollFd::new(fd, PollFlags::IN)])
 }
 
 /// One stream of a command, as far as it was read.
@@ -243,7 +271,7 @@ struct Stream {
     bytes: Vec<u8>,
 }
 
-impl<T: Into<std::os::fd::OwnedFd>> From<Option<T>> for Stream {
+impl<T: Into<OwnedFd>> From<Option<T>> for Stream {
     fn from(pipe: Option<T>) -> Self {
         Self {
             source: pipe.map(|pipe| File::from(pipe.into())),

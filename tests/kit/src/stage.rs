@@ -252,6 +252,21 @@ impl Stage {
             .collect()
     }
 
+    /// Waits until nothing that this stage has caused lives; false when the deadline passes first.
+    #[must_use]
+    pub fn wait_empty(&self, deadline: Deadline) -> bool {
+        loop {
+            // Who is found may have children before it goes, hence again until nobody is.
+            let found = leftovers::scan(&self.nonce, self.root());
+            if found.is_empty() {
+                return true;
+            }
+            if !found.iter().all(|one| wait::pid_gone(one.pid, deadline)) {
+                return false;
+            }
+        }
+    }
+
     /// Kills everything that this stage has caused.
     pub(crate) fn kill_all(&self) {
         leftovers::kill(&leftovers::scan(&self.nonce, self.root()));

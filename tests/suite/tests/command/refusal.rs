@@ -1,0 +1,248 @@
+//! What is refused, with which status, and that nothing has run then.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+use xioflow_kit::{Stage, each_user, running_as_root};
+
+use crate::{fixture, run, text};
+
+const USAGE: i32 = 64;
+const UNAVAILABLE: i32 = 69;
+const CANNOT_OPEN: i32 = 73;
+const BUSY: i32 = 75;
+const CONFLICT: i32 = 76;
+
+#[test]
+fn words_that_make_no_sense_are_64() {
+    let stage = Stage::new();
+    let cases: [&[&str]; 9] = [
+        &[],
+        &["no-such-verb"],
+        &["run"],
+        &["run", "--"],
+        &["run", "--no-such-option", "--", "true"],
+        &["run", "--timeout", "soon", "--", "true"],
+        &["run", "--max-output", "much", "--", "true"],
+        &["run", "--descendants", "sometimes", "--", "true"],
+        &["show"],
+    ];
+    for words in cases {
+        let finished = stage.xioflow().args(words).finish();
+        finished.assert_code(USAGE).assert_stdout("");
+        assert!(!finished.stderr.is_empty(), "{finished}");
+    }
+}
+
+#[test]
+fn limits_that_cannot_be_enforced_are_69_and_nothing_runs() {
+    each_user(|stage| {
+        for limit in [["--memory", "512MiB"], ["--pids", "16"], ["--cpus", "1.5"]] {
+            let trace = stage.path("trace");
+            let finished = run(stage, &limit, &["touch", text(&trace)]).finish();
+            finished
+                .assert_code(UNAVAILABLE)
+                .assert_stdout("")
+                .assert_complains(&limit[0][2..]);
+            assert!(!trace.exists(), "{finished}");
+        }
+    });
+}
+
+/// A domain that has been used once.
+fn used_domain(stage: &Stage) -> std::path::PathBuf {
+    run(stage, &[], &["true"]).finish().assert_code(0);
+    stage.domain().join("domain.db")
+}
+
+/// Checks that a run is refused with 73, names the file, changes nothing of it and runs nothing.
+fn assert_refused_unchanged(stage: &Stage, file: &std::path::Path) {
+    let before = fs::read(file).expect("the database");
+    let trace = stage.path("trace");
+    let finished = run(stage, &[], &["touch", text(&trace)]).finish();
+    finished
+        .assert_code(CANNOT_OPEN)
+        .assert_stdout("")
+        .assert_complains("domain");
+    assert!(!trace.exists(), "{finished}");
+    assert_eq!(
+        fs::read(file).expect("the database"),
+        before,
+        "the file was changed"
+    );
+}
+
+#[test]
+fn a_corrupt_database_is_refused() {
+    each_user(|stage| {
+        let file = used_domain(stage);
+        let garbage: Vec<u8> = b"this is no database at all\n".repeat(500);
+        fs::write(&file, garbage).expect("a file of the stage");
+        assert_refused_unchanged(stage, &file);
+    });
+}
+
+/// Offsets in the header of an SQLite file (sqlite.org/fileformat.html, section 1.3).
+const USER_VERSION_AT: usize = 60;
+const APPLICATION_ID_AT: usize = 68;
+
+fn patch(file: &std::path::Path, at: usize, value: u32) {
+    let mut bytes = fs::read(file).expect("the database");
+    assert_ne!(
+        bytes[at..at + 4],
+        value.to_be_bytes(),
+        "the patch has to change something"
+    );
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    fs::write(file, bytes).expect("a file of the stage");
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let stage = Stage::new();
+    let file = used_domain(&stage);
+    patch(&file, APPLICATION_ID_AT, 0x1234_5678);
+    assert_refused_unchanged(&stage, &file);
+}
+
+#[test]
+fn a_database_of_a_later_release_is_refused() {
+    let stage = Stage::new();
+    let file = used_domain(&stage);
+    patch(&file, USER_VERSION_AT, 1_000_000);
+    assert_refused_unchanged(&stage, &file);
+    let finished = run(&stage, &[], &["true"]).finish();
+    finished.assert_complains("1000000");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    let stage = Stage::ordinary();
+    let closed = stage.folder("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).expect("chmod");
+    let finished = run(&stage, &[], &["true"])
+        .env("XIOFLOW_DOMAIN", closed.join("domain"))
+        .finish();
+    finished.assert_code(CANNOT_OPEN).assert_complains("closed");
+    let finished = run(&stage, &[], &["true"])
+        .env("XIOFLOW_DOMAIN", &closed)
+        .finish();
+    finished.assert_code(CANNOT_OPEN).assert_complains("closed");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_folder_is_refused() {
+    let stage = Stage::new();
+    let file = stage.write("file", "", 0o600);
+    let finished = run(&stage, &[], &["true"])
+        .env("XIOFLOW_DOMAIN", &file)
+        .finish();
+    finished.assert_code(CANNOT_OPEN).assert_complains("file");
+}
+
+/// The file system is mounted in a name space of its own, which ends with the command.
+#[test]
+fn a_full_file_system_is_refused() {
+    if !running_as_root() {
+        eprintln!("skipped: needs root, to mount a small file system");
+        return;
+    }
+    let stage = Stage::new();
+    let (xioflow, small) = (stage.program("xioflow"), stage.folder("small"));
+    let script = "mount -t tmpfs -o size=16k none \"$2\" && head -c 16384 /dev/zero > \"$2/full\"
+                  exec \"$1\" --domain \"$2/domain\" run -- echo ran";
+    let words = [
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        text(&xioflow),
+        text(&small),
+    ];
+    let finished = stage.run("/usr/bin/unshare").args(words).finish();
+    finished
+        .assert_code(CANNOT_OPEN)
+        .assert_stdout("")
+        .assert_complains("domain");
+}
+
+#[test]
+fn a_domain_in_use_is_75_and_names_its_owner() {
+    each_user(|stage| {
+        let (words, ready) = fixture(stage, &["sleep"]);
+        let first = run(stage, &[], &words).start();
+        stage.wait_ready(&ready);
+        let second = run(stage, &[], &["echo", "ran"]).finish();
+        second.assert_code(BUSY).assert_stdout("");
+        second.assert_complains(&first.pid().to_string());
+        first.signal(Signal::INT);
+        first.finish().assert_code(130);
+        run(stage, &[], &["echo", "ran"])
+            .finish()
+            .assert_code(0)
+            .assert_stdout("ran\n");
+    });
+}
+
+#[test]
+fn whoever_waits_gets_in_when_the_first_one_ends() {
+    let stage = Stage::new();
+    let (words, ready) = fixture(&stage, &["sleep"]);
+    let first = run(&stage, &[], &words).start();
+    stage.wait_ready(&ready);
+    let second = run(&stage, &["--wait", "25s"], &["echo", "second"]).start();
+    first.signal(Signal::INT);
+    first.finish().assert_code(130);
+    second.finish().assert_code(0).assert_stdout("second\n");
+}
+
+#[test]
+fn a_wait_that_is_over_is_75() {
+    let stage = Stage::new();
+    let (words, ready) = fixture(&stage, &["sleep"]);
+    let first = run(&stage, &[], &words).start();
+    stage.wait_ready(&ready);
+    let second = run(&stage, &["--wait", "300ms"], &["echo", "ran"]).finish();
+    second.assert_code(BUSY).assert_stdout("");
+    assert!(
+        second.elapsed >= std::time::Duration::from_millis(300),
+        "{second}"
+    );
+    first.signal(Signal::INT);
+    first.finish().assert_code(130);
+}
+
+#[test]
+fn many_who_wait_all_get_their_turn() {
+    let stage = Stage::new();
+    let runs: Vec<_> = (0..6)
+        .map(|number| run(&stage, &["--wait", "25s"], &["echo", &number.to_string()]).start())
+        .collect();
+    for (number, started) in runs.into_iter().enumerate() {
+        started
+            .finish()
+            .assert_code(0)
+            .assert_stdout(format!("{number}\n"));
+    }
+}
+
+#[test]
+fn one_name_for_two_operations_is_76() {
+    each_user(|stage| {
+        run(stage, &["--op", "same"], &["echo", "first"])
+            .finish()
+            .assert_code(0);
+        let trace = stage.path("trace");
+        let other = run(stage, &["--op", "same"], &["touch", text(&trace)]).finish();
+        other
+            .assert_code(CONFLICT)
+            .assert_stdout("")
+            .assert_complains("same");
+        assert!(!trace.exists(), "{other}");
+        // The first one is as it was.
+        let again = run(stage, &["--op", "same"], &["echo", "first"]).finish();
+        again.assert_code(0).assert_stdout("first\n");
+    });
+}
