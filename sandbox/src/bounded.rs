@@ -93,6 +93,17 @@ pub fn run_bounded(command: &mut Command, limit: Duration) -> Result<Finished, B
     }
 }
 
+/// Waits until `child` ends, and reaps it; `None` if its time is over first, and then it still runs.
+///
+/// # Errors
+/// Those of waitid(2), which a child that nobody else reaps does not cause.
+pub fn wait_bounded(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    match watch(child).recv_timeout(limit) {
+        Ok(waited) => waited.and_then(|()| child.wait()).map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Says when the child has ended, from a thread of its own, and leaves it to be reaped: until
 /// then its number is not used again, so the thread cannot wait for the wrong process.
 fn watch(child: &Child) -> Receiver<io::Result<()>> {
@@ -207,6 +218,20 @@ mod tests {
         // It lives, so it held the pipe all the time, and we are here in spite of it.
         let killed = rustix::process::kill_process(held_by, rustix::process::Signal::KILL);
         assert_eq!(killed, Ok(()));
+    }
+
+    #[test]
+    fn waiting_is_bounded_and_leaves_the_child_as_it_is() {
+        let mut child = sh("exec sleep 60").spawn().expect("it starts");
+        assert!(
+            wait_bounded(&mut child, SHORT)
+                .expect("it can be waited for")
+                .is_none()
+        );
+        child.kill().expect("it still runs");
+        let status = wait_bounded(&mut child, LONG).expect("it can be waited for");
+        assert_eq!(status.and_then(|status| status.code()), None);
+        assert!(status.is_some(), "it was killed");
     }
 
     #[test]

@@ -29,7 +29,7 @@ mod testing;
 mod user_namespaces;
 mod write_trial;
 
-pub use bounded::{BoundedError, Finished, run_bounded};
+pub use bounded::{BoundedError, Finished, run_bounded, wait_bounded};
 pub use bubblewrap::bubblewrap;
 pub use driver::{DriverState, Failure, Loss};
 pub use program::{find_program, install_command, one_line};
