@@ -54,8 +54,11 @@ fn is_secret(key: &str) -> bool {
 /// The words of a key in camel, snake or kebab case, in lower case.
 fn words(key: &str) -> Vec<String> {
     let mut words = vec![String::new()];
+    let mut before_upper = false;
     for letter in key.chars() {
-        let starts = !letter.is_alphanumeric() || letter.is_uppercase();
+        // Capitals in a row are one word, as in AUTH_HEADER.
+        let starts = !letter.is_alphanumeric() || (letter.is_uppercase() && !before_upper);
+        before_upper = letter.is_uppercase();
         let current = words.last().map_or("", String::as_str);
         if starts && !current.is_empty() {
             words.push(String::new());

@@ -118,6 +118,9 @@ impl Drain {
             self.hash = None;
         }
         if let Some(feed) = feed {
+            if offset == 0 {
+                feed.set_file(self.stream, self.spool.handle());
+            }
             feed.send(self.stream, offset, &self.buffer);
         }
         if let Some(hash) = &mut self.hash {

@@ -4,6 +4,9 @@
 //! subscriber can read from the stored file.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use xioflow_journal::Stream;
@@ -72,6 +75,8 @@ struct Shared {
 struct State {
     pieces: VecDeque<Piece>,
     waiting: usize,
+    /// The stored files of both streams, to read what was missed.
+    files: [Option<File>; 2],
     sender_gone: bool,
     receiver_gone: bool,
 }
@@ -80,6 +85,13 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Pieces are pushed and popped whole, so a panic elsewhere leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    match stream {
+        Stream::Stdout => 0,
+        Stream::Stderr => 1,
     }
 }
 
@@ -98,6 +110,11 @@ pub(crate) fn feed(control: Arc<Control>) -> (Feed, Subscription) {
 }
 
 impl Feed {
+    /// Says where a stream is stored.
+    pub(crate) fn set_file(&self, stream: Stream, file: Option<File>) {
+        self.shared.lock().files[index(stream)] = file;
+    }
+
     /// Passes on bytes that begin at `offset` of their stream.
     pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8]) {
         let mut state = self.shared.lock();
@@ -166,6 +183,21 @@ impl Subscription {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Reads bytes of a gap from where the stream is stored: as many as fit `buffer`, from the
+    /// offset `at` of the stream. A gap can be read until this subscription is dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if the stream could not be stored; else that of the read.
+    pub fn read_gap(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let handle = self.shared.lock().files[index(stream)]
+            .as_ref()
+            .map(File::try_clone);
+        let file = handle.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "the output could not be stored")
+        })??;
+        file.read_at(buffer, at)
     }
 
     /// Tells the operation that nobody reads this stream any more. Its pipe is closed, and the

@@ -116,7 +116,7 @@ impl Spool {
 
     fn create(&self) -> io::Result<std::fs::File> {
         // Exclusive: a file that is there already is somebody's, whatever its name.
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&self.artifacts.folder, &self.name, flags, Mode::from(0o600))?;
         Ok(std::fs::File::from(file))
     }
@@ -126,6 +126,15 @@ impl Spool {
             "failed to {act} {}: {error}",
             self.artifacts.path.join(&self.name).display()
         )
+    }
+
+    /// A second handle on the file, for reading by offset; it outlives the file's name.
+    pub(crate) fn handle(&self) -> Option<std::fs::File> {
+        match &self.state {
+            // Without one a slow subscriber misses what it was too slow for, and is told so.
+            State::Open(file) => file.try_clone().ok(),
+            State::Unborn | State::Broken(_) => None,
+        }
     }
 
     /// Makes the file durable; an error is kept like one of writing.
