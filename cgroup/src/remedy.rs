@@ -56,9 +56,12 @@ fn own_scope(host: &Host) -> Option<String> {
     Some(command.to_owned())
 }
 
-/// Without systemd: root makes a group, gives it away, and puts the caller's shell into it.
+/// Without systemd: root makes a group, gives it away, and puts the caller's shell into it. Only
+/// the directory and these files change hands, or the user could lift limits set from above.
 fn hand_over(host: &Host, child: &Path) -> String {
-    let script = "mkdir \"$1\" && chown -R \"$2\" \"$1\" && echo \"$3\" > \"$1/cgroup.procs\"";
+    let script = "mkdir \"$1\" && cd \"$1\" && \
+        chown \"$2\" . cgroup.procs cgroup.threads cgroup.subtree_control && \
+        echo \"$3\" > cgroup.procs";
     as_root(
         host,
         &format!("sh -c '{script}' sh {} \"$(id -u)\" $$", quoted(child)),
