@@ -185,6 +185,13 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_from_outside_does_not_say_where_the_namespace_begins() {
+        // What a fresh control group namespace shows before anything is mounted in it: the own
+        // group is below the mount point, under a name that nobody tells.
+        assert_eq!(directory("/", &[v2("/..", "/sys/fs/cgroup/unified")]), None);
+    }
+
+    #[test]
     fn hybrid_names_what_version_1_holds() {
         let membership = Membership {
             unified: Some("/".into()),

@@ -26,6 +26,8 @@ pub(crate) fn for_reason(reason: &Reason, host: &Host) -> Option<String> {
             let child = directory.join("xioflow");
             hand_over(host, &child)
         })),
+        // A fresh mount shows the group that is the root of the namespace, and what is below it.
+        Reason::NotVisible { path } if !path.starts_with("/..") => Some(mount_unified(host)),
         Reason::NotVisible { .. } | Reason::Threaded(_) => own_scope(host),
     }
 }
@@ -159,6 +161,13 @@ mod tests {
         assert!(v1.contains("unified_cgroup_hierarchy=1"));
         let not_delegated = for_shortfall(&Shortfall::NotDelegated(io), &USER).expect("a remedy");
         assert!(not_delegated.contains("delegate.conf"));
+    }
+
+    #[test]
+    fn a_fresh_mount_shows_what_lies_in_the_namespace_and_nothing_else() {
+        let remedy = |path: &str| for_reason(&Reason::NotVisible { path: path.into() }, &ROOT);
+        assert!(remedy("/a").is_some_and(|command| command.starts_with("mount -t cgroup2")));
+        assert!(remedy("/../a").is_some_and(|command| command.contains("--scope")));
     }
 
     #[test]
