@@ -28,8 +28,8 @@ pub struct Journal {
     dir: DomainDir,
     domain_id: String,
     owner: Owner,
-    // Dropped in this order: connections, the descriptor that must outlive them, the lock.
-    readings: Mutex<Option<Connection>>,
+    // Dropped in this order: the connections, then the descriptor that must outlive them.
+    readings: Mutex<Connection>,
     writer: Writer,
     _main: MainFile,
 }
@@ -90,7 +90,7 @@ impl Journal {
         Self {
             queue: Queue::new(),
             writer: Writer::new(writer, dir.database(), lock, claim.owner.clone()),
-            readings: Mutex::new(Some(readings)),
+            readings: Mutex::new(readings),
             dir,
             domain_id: claim.domain_id,
             owner: claim.owner,
@@ -120,10 +120,7 @@ impl Journal {
     /// [`CommitError::Fenced`] if it does not, then and ever after; [`CommitError::Storage`] if
     /// it cannot be told.
     pub fn verify_ownership(&self) -> Result<(), CommitError> {
-        match &*locked(&self.readings) {
-            Some(readings) => self.writer.check(readings),
-            None => Err(CommitError::Abandoned),
-        }
+        self.writer.check(&locked(&self.readings))
     }
 
     /// The paths of the domain.
@@ -163,19 +160,15 @@ impl Journal {
     /// [`StorageError`] if a step failed. The lock is dropped all the same, and whatever was
     /// committed stays: a log left behind is read by the next opening.
     pub fn close(self) -> Result<(), StorageError> {
-        self.shut()
-    }
-
-    fn shut(&self) -> Result<(), StorageError> {
+        let Self {
+            readings,
+            writer,
+            _main,
+            ..
+        } = self;
         // The reading connection goes first: the last one to close writes the log back.
-        drop(locked(&self.readings).take());
-        self.writer.close()
-    }
-}
-
-impl Drop for Journal {
-    fn drop(&mut self) {
-        drop(self.shut());
+        drop(readings);
+        writer.close()
     }
 }
 
@@ -184,10 +177,6 @@ impl sealed::Source for Journal {
         &self,
         ask: impl FnOnce(&Connection, &Path) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
-        match &*locked(&self.readings) {
-            Some(connection) => ask(connection, &self.dir.database()),
-            // Only `shut` takes it, and nobody can ask during or after that.
-            None => unreachable!("the journal is being dropped"),
-        }
+        ask(&locked(&self.readings), &self.dir.database())
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::connection;
 use crate::error::{Fault, StorageError};
@@ -119,7 +120,7 @@ fn lock_folder(dir: &DomainDir, wait: Duration) -> Result<Opening, OpenError> {
     loop {
         let mut made = Made::default();
         dir.make_root(&mut made)?;
-        check_user(dir)?;
+        check_folder(dir)?;
         match DomainLock::acquire(&dir.lock(), wait) {
             Ok(lock) => {
                 if lock.is_new() {
@@ -141,16 +142,21 @@ fn lock_folder(dir: &DomainDir, wait: Duration) -> Result<Opening, OpenError> {
     }
 }
 
-fn check_user(dir: &DomainDir) -> Result<(), OpenError> {
+/// Refuses a folder that is another user's, or that nothing can be written in: SQLite would
+/// notice only later, and say less.
+fn check_folder(dir: &DomainDir) -> Result<(), OpenError> {
     let (owner_uid, our_uid) = (dir.owner_uid()?, rustix::process::geteuid().as_raw());
-    if owner_uid == our_uid {
-        return Ok(());
+    if owner_uid != our_uid {
+        return Err(OpenError::WrongOwner {
+            path: dir.root().to_owned(),
+            owner_uid,
+            our_uid,
+        });
     }
-    Err(OpenError::WrongOwner {
-        path: dir.root().to_owned(),
-        owner_uid,
-        our_uid,
-    })
+    let asked = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, dir.root(), asked, AtFlags::EACCESS)
+        .map_err(StorageError::context(dir.root(), "write in"))?;
+    Ok(())
 }
 
 /// Looks at the database file without SQLite. `true`: there is none yet.

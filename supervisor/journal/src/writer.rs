@@ -125,7 +125,7 @@ impl Writer {
         self.check_lock()?;
         let guard = locked(&self.connection);
         let Some(connection) = guard.as_ref() else {
-            return Err(CommitError::Abandoned);
+            unreachable!("a commit borrows the journal, and closing consumes it");
         };
         let begun = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
         let mut transaction = begun.map_err(|e| self.storage("write", e))?;
@@ -280,6 +280,13 @@ impl Writer {
         self.lock
             .clear_note()
             .map_err(StorageError::context(self.lock.path(), "clear"))
+    }
+}
+
+impl Drop for Writer {
+    /// Closes without telling of errors: whatever was committed is durable already.
+    fn drop(&mut self) {
+        drop(self.close());
     }
 }
 

@@ -1,13 +1,37 @@
-//! What the record holds after commits, asked of the owner and of a reader.
+//! The rules of the record: what each change writes and journals, and what it refuses. Asked of
+//! the owner and of a reader alike.
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::*;
-use xioflow_journal::{Event, OperationStatus, Outcome, OwnerState, Query, Reader, RunStatus};
+use xioflow_journal::{
+    Change, CommitError, Event, Finish, Journal, OperationFilter, OperationStatus, Outcome, Output,
+    Query, Reader, Rejected, ReplayMode, RunStatus, Stream, Task, TerminationReason,
+};
 
 fn kinds(events: &[Event]) -> Vec<&str> {
     events.iter().map(|e| e.kind.as_str()).collect()
+}
+
+/// Commits what must be refused, and checks that nothing came of it.
+fn refused(journal: &Journal, changes: Vec<Change>) -> Rejected {
+    let before = (
+        journal.last_seq().unwrap(),
+        journal.leases().unwrap(),
+        journal.unfinished().unwrap(),
+    );
+    let error = journal.commit(changes).unwrap_err();
+    let after = (
+        journal.last_seq().unwrap(),
+        journal.leases().unwrap(),
+        journal.unfinished().unwrap(),
+    );
+    assert_eq!(before, after, "a refused commit has left something");
+    match error {
+        CommitError::Rejected(rejected) => rejected,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
@@ -26,27 +50,551 @@ fn an_operation_leaves_its_four_events_in_order() {
     assert_eq!((receipt.first_seq, receipt.last_seq), (Some(3), Some(4)));
 
     let reader = Reader::open(place.root()).unwrap();
-    for events in [
-        journal.events(0, None, None).unwrap(),
-        reader.events(0, None, None).unwrap(),
+    let events = reader.events(0, None, None).unwrap();
+    assert_eq!(events, journal.events(0, None, None).unwrap());
+    assert_eq!(
+        kinds(&events),
+        [
+            "OPERATION_INTENT_REGISTERED",
+            "OPERATION_STATUS_TRANSITION",
+            "OPERATION_RESULT_RECORDED",
+            "RUN_STATUS_TRANSITION"
+        ]
+    );
+}
+
+#[test]
+fn payloads_have_the_keys_of_the_contract() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &["b", "a"]), activate("o")])
+        .unwrap();
+    journal.commit(vec![stop("o")]).unwrap();
+    journal
+        .commit(vec![
+            finish("o", Outcome::Cancelled),
+            end_run("r", RunStatus::Cancelled),
+        ])
+        .unwrap();
+    let events = journal.events(0, None, None).unwrap();
+    let identity = json!({"pid": 4711, "startTime": 99});
+    let ended_at = &events[5].payload["endedAt"];
+    let payloads: Vec<&Value> = events.iter().map(|e| &e.payload).collect();
+    assert_eq!(
+        payloads,
+        [
+            &json!({
+                "kind": "process", "name": "build", "requiredResources": ["b", "a"],
+                "inputFingerprint": "fingerprint of o", "resourceBudget": {"memoryMaxBytes": 1024},
+                "spawnGated": true
+            }),
+            &json!({"status": "active", "processIdentity": identity, "outputRef": null}),
+            &json!({
+                "status": "stopping", "processIdentity": identity, "outputRef": null,
+                "reason": "user_cancelled"
+            }),
+            &json!({"result": {"status": "cancelled", "exitCode": 0}, "releaseResources": true}),
+            &json!({"operationId": "o", "resources": ["a", "b"]}),
+            &json!({"status": "cancelled", "terminationReason": "completed", "endedAt": ended_at}),
+        ]
+    );
+    let text = ended_at.as_str().unwrap();
+    assert!(
+        text.len() == 24 && text.ends_with('Z'),
+        "{text} is not RFC 3339 to the millisecond"
+    );
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &["x"]), activate("o")])
+        .unwrap();
+    let reader = Reader::open(place.root()).unwrap();
+
+    assert_eq!(reader.task("t").unwrap(), Some(task()));
+    assert_eq!(reader.run("r").unwrap(), Some(run("r")));
+    let operation = reader.operation("o").unwrap().unwrap();
+    let new = new_operation("o", &["x"]);
+    assert_eq!(operation.status, OperationStatus::Active);
+    assert_eq!(operation.required_resources, new.required_resources);
+    assert_eq!(operation.mutation_roots, new.mutation_roots);
+    assert_eq!(operation.timeout_ms, new.timeout_ms);
+    assert_eq!(operation.resource_budget, new.resource_budget);
+    assert_eq!(operation.spawn_gated, new.spawn_gated);
+    assert_eq!(
+        operation.process_identity,
+        Some(json!({"pid": 4711, "startTime": 99}))
+    );
+    assert_eq!(operation.holder, Some(json!({"pid": 4710})));
+    assert_eq!(
+        (
+            operation.finished_at_ms,
+            operation.outcome,
+            operation.result
+        ),
+        (None, None, None)
+    );
+    assert_eq!(reader.leases().unwrap()[0].operation_id, "o");
+    assert_eq!(reader.owner().unwrap().as_ref(), Some(journal.claim()));
+    assert_eq!(reader.operation("none").unwrap(), None);
+    assert_eq!(reader.run("none").unwrap(), None);
+}
+
+#[test]
+fn outputs_are_kept_with_the_result() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let outputs = vec![
+        Output {
+            stream: Stream::Stdout,
+            total_bytes: 3,
+            sha256: Some("ab".into()),
+            artifact: None,
+            content: Some(vec![0, 255, 10]),
+            spill_error: None,
+        },
+        Output {
+            stream: Stream::Stderr,
+            total_bytes: 1 << 40,
+            sha256: None,
+            artifact: Some("o.stderr".into()),
+            content: None,
+            spill_error: Some("disk full".into()),
+        },
+    ];
+    let finish = Finish {
+        operation_id: "o".into(),
+        outcome: Outcome::Failed,
+        result: json!({}),
+        outputs: outputs.clone(),
+        release_resources: true,
+    };
+    journal
+        .commit(vec![
+            register("o", &[]),
+            Change::FinishOperation(Box::new(finish)),
+        ])
+        .unwrap();
+    assert_eq!(journal.outputs("o").unwrap(), outputs);
+    assert_eq!(
+        journal
+            .operation("o")
+            .unwrap()
+            .unwrap()
+            .output_ref
+            .as_deref(),
+        Some("o.stderr")
+    );
+}
+
+#[test]
+fn an_operation_that_never_ran_is_one_commit_and_never_active() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &["x"]), finish("o", Outcome::Failed)])
+        .unwrap();
+    assert_eq!(
+        kinds(&journal.events(0, Some("o"), None).unwrap()),
+        [
+            "OPERATION_INTENT_REGISTERED",
+            "OPERATION_RESULT_RECORDED",
+            "RESOURCES_RELEASED"
+        ]
+    );
+    assert_eq!(journal.leases().unwrap(), []);
+    let operation = journal.operation("o").unwrap().unwrap();
+    assert_eq!(
+        (operation.status, operation.process_identity),
+        (OperationStatus::Done, None)
+    );
+}
+
+#[test]
+fn an_indeterminate_operation_keeps_its_leases() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &["x"]), activate("o")])
+        .unwrap();
+    journal
+        .commit(vec![finish("o", Outcome::Indeterminate)])
+        .unwrap();
+    assert_eq!(journal.leases().unwrap().len(), 1);
+    assert_eq!(
+        refused(&journal, vec![register("p", &["y", "x"])]),
+        Rejected::ResourceHeld {
+            resource: "x".into(),
+            holder: "o".into()
+        }
+    );
+}
+
+#[test]
+fn leases_cannot_be_freed_without_proof_nor_kept_without_need() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    for (outcome, release_resources) in [(Outcome::Indeterminate, true), (Outcome::Failed, false)] {
+        let finish = Finish {
+            operation_id: "o".into(),
+            outcome,
+            result: json!({}),
+            outputs: vec![],
+            release_resources,
+        };
+        assert_eq!(
+            refused(&journal, vec![Change::FinishOperation(Box::new(finish))]),
+            Rejected::LeaseRule {
+                operation_id: "o".into(),
+                outcome
+            }
+        );
+    }
+}
+
+#[test]
+fn a_resource_named_twice_is_leased_once() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &["x", "x"])]).unwrap();
+    assert_eq!(journal.leases().unwrap().len(), 1);
+}
+
+#[test]
+fn registering_needs_an_open_run_and_a_new_id() {
+    let place = Place::new();
+    let journal = place.open();
+    assert_eq!(
+        refused(&journal, vec![register("o", &[])]),
+        Rejected::NoSuchRun { run_id: "r".into() }
+    );
+    journal.commit(begin("r")).unwrap();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![register("o", &["y"])]),
+        Rejected::OperationExists {
+            operation_id: "o".into(),
+            run_id: "r".into(),
+            status: OperationStatus::IntentRegistered,
+            input_fingerprint: "fingerprint of o".into(),
+        }
+    );
+    journal
+        .commit(vec![
+            finish("o", Outcome::Succeeded),
+            end_run("r", RunStatus::Failed),
+        ])
+        .unwrap();
+    assert_eq!(
+        refused(&journal, vec![register("p", &[])]),
+        Rejected::RunEnded {
+            run_id: "r".into(),
+            status: RunStatus::Failed
+        }
+    );
+}
+
+#[test]
+fn an_operation_goes_one_way_only() {
+    use OperationStatus::{Active, Done, IntentRegistered, Stopping};
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let operation_id = || "o".to_owned();
+    for change in [activate("o"), stop("o"), finish("o", Outcome::Failed)] {
+        assert_eq!(
+            refused(&journal, vec![change]),
+            Rejected::NoSuchOperation {
+                operation_id: operation_id()
+            }
+        );
+    }
+    let not_active = |status| Rejected::NotActive {
+        operation_id: operation_id(),
+        status,
+    };
+    let not_registered = |status| Rejected::NotRegistered {
+        operation_id: operation_id(),
+        status,
+    };
+
+    journal.commit(vec![register("o", &[])]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![stop("o")]),
+        not_active(IntentRegistered)
+    );
+    journal.commit(vec![activate("o")]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![activate("o")]),
+        not_registered(Active)
+    );
+    journal.commit(vec![stop("o")]).unwrap();
+    assert_eq!(refused(&journal, vec![stop("o")]), not_active(Stopping));
+    assert_eq!(
+        refused(&journal, vec![activate("o")]),
+        not_registered(Stopping)
+    );
+    journal
+        .commit(vec![finish("o", Outcome::Cancelled)])
+        .unwrap();
+    assert_eq!(refused(&journal, vec![stop("o")]), not_active(Done));
+    assert_eq!(
+        refused(&journal, vec![finish("o", Outcome::Failed)]),
+        Rejected::AlreadyDone {
+            operation_id: operation_id(),
+            outcome: Outcome::Cancelled
+        }
+    );
+}
+
+#[test]
+fn a_run_ends_once() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![end_run("r", RunStatus::Failed)])
+        .unwrap();
+    let ended = journal.run("r").unwrap();
+    let receipt = journal
+        .commit(vec![end_run("r", RunStatus::Failed)])
+        .unwrap();
+    assert_eq!((receipt.first_seq, receipt.last_seq), (None, None));
+    assert_eq!(journal.run("r").unwrap(), ended);
+    for other in [
+        RunStatus::Succeeded,
+        RunStatus::Cancelled,
+        RunStatus::Indeterminate,
     ] {
         assert_eq!(
-            kinds(&events),
-            [
-                "OPERATION_INTENT_REGISTERED",
-                "OPERATION_STATUS_TRANSITION",
-                "OPERATION_RESULT_RECORDED",
-                "RUN_STATUS_TRANSITION"
-            ]
+            refused(&journal, vec![end_run("r", other)]),
+            Rejected::RunEnded {
+                run_id: "r".into(),
+                status: RunStatus::Failed
+            }
         );
-        assert_eq!(events[1].payload["status"], json!("active"));
     }
-    let operation = reader.operation("o").unwrap().unwrap();
-    assert_eq!(operation.status, OperationStatus::Done);
-    assert!(matches!(
-        reader.owner_state(),
-        OwnerState::Held { note: Some(_) }
-    ));
-    journal.close().unwrap();
-    assert_eq!(reader.owner_state(), OwnerState::Free);
+    assert_eq!(
+        kinds(&journal.events(0, None, None).unwrap()),
+        ["RUN_STATUS_TRANSITION"]
+    );
+}
+
+#[test]
+fn a_run_begins_open_and_ends_terminal() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    for status in [
+        RunStatus::Queued,
+        RunStatus::Starting,
+        RunStatus::Running,
+        RunStatus::Stopping,
+    ] {
+        assert_eq!(
+            refused(&journal, vec![end_run("r", status)]),
+            Rejected::WrongRunStatus {
+                run_id: "r".into(),
+                status,
+                verb: "end"
+            }
+        );
+    }
+    let mut ended = run("s");
+    ended.status = RunStatus::Succeeded;
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(ended)]),
+        Rejected::WrongRunStatus {
+            run_id: "s".into(),
+            status: RunStatus::Succeeded,
+            verb: "begin"
+        }
+    );
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(run("r"))]),
+        Rejected::RunExists { run_id: "r".into() }
+    );
+    let mut homeless = run("s");
+    homeless.task_id = "none".into();
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(homeless)]),
+        Rejected::NoSuchTask {
+            task_id: "none".into()
+        }
+    );
+}
+
+#[test]
+fn a_run_cannot_succeed_before_its_operations_are_done() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &[]), activate("o")])
+        .unwrap();
+    assert_eq!(
+        refused(&journal, vec![end_run("r", RunStatus::Succeeded)]),
+        Rejected::RunUnfinished {
+            run_id: "r".into(),
+            operation_id: "o".into(),
+            status: OperationStatus::Active
+        }
+    );
+    journal
+        .commit(vec![
+            finish("o", Outcome::Succeeded),
+            end_run("r", RunStatus::Succeeded),
+        ])
+        .unwrap();
+}
+
+#[test]
+fn a_refused_change_takes_the_whole_commit_with_it() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    refused(&journal, vec![register("p", &["y"]), register("q", &["x"])]);
+    assert_eq!(journal.operation("p").unwrap(), None);
+}
+
+#[test]
+fn a_number_beyond_the_database_is_refused() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let mut new = new_operation("o", &[]);
+    new.timeout_ms = Some(u64::MAX);
+    assert_eq!(
+        refused(&journal, vec![Change::RegisterOperation(Box::new(new))]),
+        Rejected::TooLarge {
+            operation_id: "o".into(),
+            what: "time limit",
+            value: u64::MAX
+        }
+    );
+}
+
+#[test]
+fn saving_a_task_again_changes_name_and_meta_only() {
+    let place = Place::new();
+    let journal = place.open();
+    journal.commit(vec![Change::SaveTask(task())]).unwrap();
+    let again = Task {
+        name: "other".into(),
+        meta: json!(null),
+        created_at_ms: 99,
+        ..task()
+    };
+    journal
+        .commit(vec![Change::SaveTask(again.clone())])
+        .unwrap();
+    assert_eq!(
+        journal.task("t").unwrap(),
+        Some(Task {
+            created_at_ms: 1,
+            ..again
+        })
+    );
+}
+
+#[test]
+fn a_replay_is_journaled_for_the_run_that_asked() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let replay = Change::NoteReplay {
+        operation_id: "o".into(),
+        mode: ReplayMode::Recorded,
+        calling_run_id: "caller".into(),
+        original_run_id: "r".into(),
+        original_status: OperationStatus::Done,
+    };
+    journal.commit(vec![replay]).unwrap();
+    let event = journal.events(0, None, None).unwrap().remove(0);
+    assert_eq!(
+        (event.kind.as_str(), event.run_id.as_deref()),
+        ("OPERATION_REPLAYED", Some("caller"))
+    );
+    assert_eq!(
+        event.payload,
+        json!({
+            "mode": "recorded", "opId": "o", "callingRunId": "caller", "originalRunId": "r",
+            "originalStatus": "done"
+        })
+    );
+}
+
+#[test]
+fn lists_are_filtered_ordered_and_limited() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![Change::AddRun(run("s"))]).unwrap();
+    for id in ["a", "b", "c"] {
+        journal.commit(vec![register(id, &[])]).unwrap();
+    }
+    let mut elsewhere = new_operation("d", &[]);
+    elsewhere.run_id = "s".into();
+    journal
+        .commit(vec![Change::RegisterOperation(Box::new(elsewhere))])
+        .unwrap();
+    journal
+        .commit(vec![finish("b", Outcome::Succeeded)])
+        .unwrap();
+
+    let ids = |run_id: Option<&str>, status, limit| -> Vec<String> {
+        let filter = OperationFilter {
+            run_id: run_id.map(Into::into),
+            status,
+            limit,
+        };
+        journal
+            .operations(&filter)
+            .unwrap()
+            .into_iter()
+            .map(|o| o.id)
+            .collect()
+    };
+    assert_eq!(ids(None, None, None), ["d", "c", "b", "a"]);
+    assert_eq!(ids(Some("r"), None, Some(2)), ["c", "b"]);
+    assert_eq!(ids(None, Some(OperationStatus::Done), None), ["b"]);
+    assert_eq!(
+        ids(Some("s"), Some(OperationStatus::IntentRegistered), None),
+        ["d"]
+    );
+    let unfinished: Vec<_> = journal
+        .unfinished()
+        .unwrap()
+        .into_iter()
+        .map(|o| o.id)
+        .collect();
+    assert_eq!(unfinished, ["a", "c", "d"]);
+
+    let runs: Vec<_> = journal
+        .runs(None)
+        .unwrap()
+        .into_iter()
+        .map(|r| r.id)
+        .collect();
+    assert_eq!(runs, ["s", "r"]);
+    journal
+        .commit(vec![Change::EndRun {
+            run_id: "s".into(),
+            status: RunStatus::Cancelled,
+            reason: TerminationReason::ClientLost,
+        }])
+        .unwrap();
+    let running = journal.runs(Some(RunStatus::Running)).unwrap();
+    assert_eq!(running.len(), 1);
+
+    let seqs = |after, operation, limit| -> Vec<i64> {
+        journal
+            .events(after, operation, limit)
+            .unwrap()
+            .into_iter()
+            .map(|e| e.seq)
+            .collect()
+    };
+    assert_eq!(seqs(4, None, None), [5, 6]);
+    assert_eq!(seqs(0, Some("b"), None), [2, 5]);
+    assert_eq!(seqs(0, None, Some(2)), [1, 2]);
+    assert_eq!(journal.last_seq().unwrap(), 6);
 }

@@ -1,9 +1,14 @@
 //! What the tests of the journal share: small values to commit, and a domain in a folder of its
 //! own that is gone afterwards.
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses its own part of this"
+)]
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -123,4 +128,76 @@ pub fn bytes_of(path: &Path) -> Vec<u8> {
     let output = Command::new("cat").arg(path).output().unwrap();
     assert!(output.status.success(), "cannot read {}", path.display());
     output.stdout
+}
+
+/// Where a child process is told which folder to work in.
+const FOLDER: &str = "XIOFLOW_TEST_FOLDER";
+
+/// This test program again, to run one ignored test in a process of its own.
+pub fn child(test: &str, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(child_arguments(test)).env(FOLDER, folder);
+    command
+}
+
+pub fn child_arguments(test: &str) -> [&str; 5] {
+    [
+        "--exact",
+        test,
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]
+}
+
+pub fn child_folder() -> PathBuf {
+    std::env::var_os(FOLDER)
+        .expect("only to be run by another test")
+        .into()
+}
+
+/// Waits, in a child, for its parent to say something or to go away.
+pub fn listen() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+pub trait Pipes {
+    fn stdin_stdout(&mut self) -> &mut Self;
+}
+
+impl Pipes for Command {
+    fn stdin_stdout(&mut self) -> &mut Self {
+        self.stdin(Stdio::piped()).stdout(Stdio::piped())
+    }
+}
+
+/// A conversation with a child, line by line.
+pub struct Talk {
+    hear: BufReader<ChildStdout>,
+    say: ChildStdin,
+}
+
+impl Talk {
+    pub fn with(child: &mut Child) -> Self {
+        Self {
+            hear: BufReader::new(child.stdout.take().unwrap()),
+            say: child.stdin.take().unwrap(),
+        }
+    }
+
+    /// Reads until the child says `line`. The test harness has its own to say before that.
+    pub fn expect(&mut self, line: &str) {
+        let mut heard = String::new();
+        while !heard.lines().last().unwrap_or_default().ends_with(line) {
+            assert_ne!(
+                self.hear.read_line(&mut heard).unwrap(),
+                0,
+                "the child left after: {heard}"
+            );
+        }
+    }
+
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.say, "{line}").unwrap();
+    }
 }
