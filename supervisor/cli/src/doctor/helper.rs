@@ -74,8 +74,11 @@ fn facts(path: Option<&Path>, hello: Option<&Hello>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use xioflow_protocol::Reply;
+
     use super::*;
     use crate::doctor::report::{Check, Verdict};
+    use crate::doctor::testing;
 
     fn hello(protocol: u32, release: &str) -> Hello {
         Hello {
@@ -105,6 +108,16 @@ mod tests {
             Verdict::Missing
         );
         assert_eq!(verdict(Err(HolderError::Gone)), Verdict::Missing);
+    }
+
+    #[test]
+    fn one_of_another_version_is_found_out_by_its_greeting() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let other = Reply::Hello(hello(PROTOCOL_VERSION + 1, RELEASE));
+        let path = testing::scripted_helper(dir.path(), &[other]);
+        let check = Check::new("helper", "helper", true, look(Ok(&path)));
+        assert_eq!(check.verdict, Verdict::Missing, "{}", check.detail);
+        assert_eq!(check.facts["protocol"], PROTOCOL_VERSION + 1);
     }
 
     #[test]

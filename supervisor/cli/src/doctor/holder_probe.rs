@@ -279,6 +279,7 @@ fn read_some(socket: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::testing;
 
     const LIMIT: Duration = Duration::from_secs(10);
 
@@ -296,6 +297,63 @@ mod tests {
         assert!(matches!(
             holder.hello(),
             Err(HolderError::Gone | HolderError::Socket { .. })
+        ));
+    }
+
+    fn answer_of(bytes: &[u8]) -> Result<Hello, HolderError> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let helper = testing::babbling_helper(dir.path(), bytes);
+        let mut holder = Holder::start(&helper, LIMIT).expect("it starts");
+        let answer = holder.hello();
+        holder.finish().expect("it ends by itself");
+        answer
+    }
+
+    fn answer_to(reply: &Reply) -> Result<Hello, HolderError> {
+        let mut bytes = Vec::new();
+        encode(reply, &mut bytes).expect("a reply fits a frame");
+        answer_of(&bytes)
+    }
+
+    #[test]
+    fn a_greeting_comes_back() {
+        let hello = answer_to(&testing::greeting()).expect("a greeting");
+        assert_eq!(hello.protocol, PROTOCOL_VERSION);
+    }
+
+    #[test]
+    fn refusal_and_failure_are_told_apart() {
+        let fault = ProtocolFault::Version { ours: 2, theirs: 1 };
+        let refused = answer_to(&Reply::Refused(fault.clone()));
+        assert!(matches!(refused, Err(HolderError::Refused(found)) if found == fault));
+        let panicked = answer_to(&Reply::Panicked {
+            message: "here".to_owned(),
+        });
+        assert!(matches!(panicked, Err(HolderError::Panicked(message)) if message == "here"));
+    }
+
+    #[test]
+    fn a_reply_out_of_its_order_is_named() {
+        let Err(error) = answer_to(&Reply::Running) else {
+            panic!("that is no greeting")
+        };
+        assert_eq!(
+            error.to_string(),
+            "the helper sent Running where a greeting was due"
+        );
+    }
+
+    #[test]
+    fn garbage_and_half_a_frame_are_no_messages() {
+        let garbage = answer_of(b"\x04\0\0\0\xff\xff\xff\xff");
+        assert!(matches!(
+            garbage,
+            Err(HolderError::Frame(FrameError::Malformed { len: 4 }))
+        ));
+        let too_long = answer_of(b"\xff\xff\xff\xff");
+        assert!(matches!(
+            too_long,
+            Err(HolderError::Frame(FrameError::TooLong { .. }))
         ));
     }
 

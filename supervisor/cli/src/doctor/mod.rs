@@ -22,6 +22,8 @@ mod process_stat;
 mod render;
 mod report;
 mod subreaper;
+#[cfg(test)]
+mod testing;
 mod waiting_child;
 
 use std::path::PathBuf;

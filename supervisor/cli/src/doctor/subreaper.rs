@@ -304,10 +304,11 @@ fn search_path() -> std::ffi::OsString {
 mod tests {
     use std::path::PathBuf;
 
-    use xioflow_protocol::Usage;
+    use xioflow_protocol::{Identity, LaunchFailure, Stage, Usage};
 
     use super::*;
     use crate::doctor::report::{Check, Verdict};
+    use crate::doctor::testing;
 
     fn check(finding: Finding) -> Check {
         Check::new("subreaper", "escaping processes", true, finding)
@@ -344,6 +345,41 @@ mod tests {
     fn without_a_helper_nothing_is_known() {
         let finding = look(Err(&"not found".to_owned()));
         assert_eq!(check(finding).verdict, Verdict::CannotTell);
+    }
+
+    fn look_with(replies: &[Reply]) -> Check {
+        let dir = tempfile::tempdir().expect("a folder");
+        let helper = testing::scripted_helper(dir.path(), replies);
+        check(look(Ok(&helper)))
+    }
+
+    fn spawned() -> Reply {
+        let root = Identity {
+            pid: 1,
+            start_ticks: 1,
+            boot_id: [0; 16],
+            pidfd_inode: None,
+        };
+        Reply::Spawned { root }
+    }
+
+    #[test]
+    fn a_launch_that_fails_is_named_by_its_stage() {
+        let failure = LaunchFailure {
+            stage: Stage::Cwd,
+            errno: 2,
+            subject: Vec::new().into(),
+        };
+        let check = look_with(&[testing::greeting(), spawned(), Reply::LaunchFailed(failure)]);
+        assert_eq!(check.verdict, Verdict::Missing);
+        assert!(check.detail.ends_with("error 2 at cwd"), "{}", check.detail);
+    }
+
+    #[test]
+    fn a_helper_that_runs_nothing_is_found_out() {
+        let check = look_with(&[testing::greeting(), spawned(), Reply::Running]);
+        assert_eq!(check.verdict, Verdict::Missing);
+        assert!(check.detail.contains("named 0 of"), "{}", check.detail);
     }
 
     /// Where `cargo` puts the helper: beside the folder of this test program.
