@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow", CLI),
     ("xioflow-fixture", &[]),
     ("xioflow-kit", &["xioflow-protocol"]),
-    ("xioflow-suite", &["xioflow-protocol"]),
+    ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,111 @@
+//! Output while it comes, and input as it was given.
+
+use std::sync::Arc;
+
+use xioflow_kernel::journal::Stream;
+use xioflow_kernel::{Piece, Stdin};
+use xioflow_kit::Stage;
+
+use crate::{fixture, open, shell, text};
+
+#[test]
+fn pieces_arrive_before_the_command_ends() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let gate = stage.path("gate");
+    let script = format!(
+        "echo early; until [ -e {} ]; do :; done; echo late",
+        text(&gate)
+    );
+    let mut operation = domain.operation(shell(&stage, &script)).expect("a builder");
+    let pieces = operation.subscribe();
+    let handle = operation.start().expect("a thread");
+    let first = pieces.next_piece().expect("a piece while it runs");
+    let early = Piece::Data {
+        stream: Stream::Stdout,
+        bytes: b"early\n".to_vec(),
+    };
+    assert_eq!(first, early);
+    // The command cannot end before this, so the piece came before its end.
+    std::fs::write(&gate, "").expect("a file of the stage");
+    let mut rest = Vec::new();
+    while let Some(piece) = pieces.next_piece() {
+        match piece {
+            Piece::Data {
+                stream: Stream::Stdout,
+                bytes,
+            } => rest.extend(bytes),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert_eq!(rest, b"late\n");
+    assert_eq!(handle.wait().expect("a result").stdout, "early\nlate\n");
+}
+
+#[test]
+fn a_subscriber_that_never_reads_holds_nothing_up() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let command = fixture(&stage, &["flood-output", "both", "8000000"]);
+    let mut operation = domain
+        .operation(command)
+        .expect("a builder")
+        .max_output_bytes(1024);
+    let pieces = operation.subscribe();
+    let result = operation.run().expect("a result");
+    assert_eq!(
+        (result.exit_code, result.stdout_bytes),
+        (Some(0), 8_000_000)
+    );
+    let mut seen = 0;
+    while let Some(piece) = pieces.next_piece() {
+        match piece {
+            Piece::Data {
+                stream: Stream::Stdout,
+                bytes,
+            } => seen += bytes.len() as u64,
+            Piece::Gap {
+                stream: Stream::Stdout,
+                from,
+                to,
+            } => seen += to - from,
+            Piece::Data { .. } | Piece::Gap { .. } => {}
+        }
+    }
+    assert_eq!(seen, 8_000_000, "what was dropped is named");
+}
+
+#[test]
+fn input_arrives_whole_and_ends() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let input: Arc<[u8]> = (0..4_000_000_u32)
+        .map(|index| index.to_le_bytes()[0])
+        .collect();
+    let command = fixture(&stage, &["read-stdin"]).stdin(Stdin::Bytes(Arc::clone(&input)));
+    let result = domain.run(command).expect("a result");
+    assert_eq!(
+        (result.exit_code, result.stdout_bytes),
+        (Some(0), input.len() as u64)
+    );
+    let hash = sha256(&input);
+    assert_eq!(result.stdout_hash, Some(hash));
+}
+
+#[test]
+fn input_that_is_not_read_is_no_error() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let input: Arc<[u8]> = vec![b'x'; 4_000_000].into();
+    let command = fixture(&stage, &["exit", "0"]).stdin(Stdin::Bytes(input));
+    let result = domain.run(command).expect("a result");
+    assert_eq!((result.exit_code, result.spawn_failure), (Some(0), None));
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
