@@ -59,7 +59,7 @@ pub use operation::{
     AlreadyEnded, Canceller, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
     OperationHandle, StoredError, stored_result,
 };
-pub use output::{Piece, Subscription};
+pub use output::{Piece, Subscription, artifact_name};
 pub use recovery::{Decision, Verdict};
 pub use result::{
     Evidence, OperationResult, PipeHolder, ProcessIdentity, Scope, SpawnFailure, StopRecord,

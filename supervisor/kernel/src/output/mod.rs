@@ -10,6 +10,7 @@ mod head_tail;
 mod spool;
 
 pub use feed::{Piece, Subscription};
+pub use spool::artifact_name;
 
 pub(crate) use digest::hex;
 pub(crate) use drain::{Drain, Drained};

@@ -221,6 +221,13 @@ fn hash_file(mut file: std::fs::File, kept: &mut HeadTail) -> io::Result<String>
     Ok(hex(&hash.finalize()))
 }
 
+/// Name of the file in the artifacts folder that a stream of an operation is stored in, while the
+/// operation runs and for as long as the journal refers to it.
+#[must_use]
+pub fn artifact_name(operation_id: &str, stream: Stream) -> String {
+    file_name(&artifact_stem(operation_id), stream)
+}
+
 fn file_name(stem: &str, stream: Stream) -> String {
     format!("{stem}-{stream}.log")
 }

@@ -1,0 +1,89 @@
+//! `xioflow events`: the journal's events, in their order.
+
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use xioflow_kernel::journal::{Event, Query, Reader};
+
+use super::reader;
+use crate::args::{Cli, EventsArgs};
+use crate::exit::Code;
+use crate::failure::Failure;
+use crate::output::{print_json, print_json_line, printable};
+use crate::views::{EventView, time};
+
+/// Events read at once.
+const PAGE_LEN: usize = 1000;
+
+/// How long one sleep may be while following; it wakes for each commit, whatever this says.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+#[derive(Serialize)]
+struct Listing {
+    events: Vec<EventView>,
+}
+
+pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
+    let reader = reader(cli)?;
+    let mut after = args.after;
+    if args.json && !args.follow {
+        let mut events = Vec::new();
+        while let Some(page) = next_page(&reader, args, &mut after)? {
+            events.extend(page.into_iter().map(EventView::from));
+        }
+        print_json(&Listing { events });
+        return Ok(Code::Ok);
+    }
+    loop {
+        while let Some(page) = next_page(&reader, args, &mut after)? {
+            for event in page {
+                // The reader of our output went away: there is nobody to follow for.
+                if print_one(event, args.json).is_err() {
+                    return Ok(Code::Ok);
+                }
+            }
+        }
+        if !args.follow {
+            return Ok(Code::Ok);
+        }
+        reader.changed_since(reader.last_seq()?.max(after), SLEEP_MAX)?;
+    }
+}
+
+/// The next events, or `None` when there are no more for now.
+fn next_page(
+    reader: &Reader,
+    args: &EventsArgs,
+    after: &mut i64,
+) -> Result<Option<Vec<Event>>, Failure> {
+    let page = reader.events(*after, args.op.as_deref(), Some(PAGE_LEN))?;
+    match page.last() {
+        Some(last) => *after = last.seq,
+        None => return Ok(None),
+    }
+    Ok(Some(page))
+}
+
+fn print_one(event: Event, as_json: bool) -> io::Result<()> {
+    use std::io::Write;
+    if as_json {
+        return print_json_line(&EventView::from(event));
+    }
+    let about = event
+        .operation_id
+        .as_deref()
+        .or(event.run_id.as_deref())
+        .unwrap_or("-");
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:>6}  {}  {}  {}  {}",
+        event.seq,
+        time(event.timestamp_ms),
+        event.kind,
+        printable(about),
+        printable(&event.payload.to_string())
+    )?;
+    out.flush()
+}

@@ -1,0 +1,33 @@
+//! One file for each command. All but `run` only read, beside a running owner or without one.
+
+pub(crate) mod doctor;
+pub(crate) mod events;
+pub(crate) mod list;
+pub(crate) mod logs;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod status;
+
+use xioflow_kernel::journal::{Operation, Query, Reader};
+
+use crate::args::Cli;
+use crate::domain;
+use crate::exit::Code;
+use crate::failure::Failure;
+
+/// Opens the domain for reading.
+fn reader(cli: &Cli) -> Result<Reader, Failure> {
+    Ok(Reader::open(domain::locate(cli.domain.as_deref()))?)
+}
+
+/// The operation of this id.
+fn operation(reader: &Reader, id: &str) -> Result<Operation, Failure> {
+    reader.operation(id)?.ok_or_else(|| {
+        Failure::new(
+            "not_found",
+            Code::No,
+            format!("there is no operation {id} in this domain"),
+        )
+        .hint("`xioflow list` shows those that there are")
+    })
+}

@@ -1,0 +1,161 @@
+//! What `run` has to say of its own: on standard error, one short block, only when there is
+//! something to say.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use xioflow_kernel::journal::{Outcome, TerminationReason};
+use xioflow_kernel::{Decision, OperationResult, SurvivorRecord, Verdict};
+
+use crate::exit::Code;
+use crate::output;
+
+/// Survivors named in one line.
+const NAMED_MAX: usize = 5;
+
+/// Says what was settled of an earlier owner's work.
+pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
+    for decision in decisions {
+        let isolated = decision.verdict == Verdict::Isolated;
+        if quiet && !isolated {
+            continue;
+        }
+        let what = match decision.verdict {
+            Verdict::CleanedUnspawned => "never ran",
+            Verdict::SettledByLastWord => "has ended; its helper saw how",
+            Verdict::MarkedDead => "is gone; how it ended was not seen",
+            Verdict::Isolated => "cannot be proven to have ended and keeps its leases",
+        };
+        output::complain(&format!(
+            "operation {} of an earlier owner {what} ({})",
+            decision.operation_id, decision.evidence
+        ));
+    }
+}
+
+/// Prints the recorded output of an operation that was not executed again.
+pub(crate) fn replayed_output(result: &OperationResult) {
+    // A reader that has gone away does not change the recorded result.
+    io::stdout().write_all(result.stdout.as_bytes()).ok();
+    io::stderr().write_all(result.stderr.as_bytes()).ok();
+}
+
+/// Explains a result where its exit status alone would not.
+pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
+    let mut lines: Vec<String> = ending(result, code).into_iter().collect();
+    if !quiet {
+        lines.extend(survivors(result));
+        lines.extend(
+            result
+                .spill_error
+                .iter()
+                .map(|error| format!("output was not stored: {error}")),
+        );
+        if result.replayed {
+            lines.push(format!(
+                "operation {} was not executed again; this is its recorded result",
+                result.operation_id
+            ));
+        }
+    }
+    if !lines.is_empty() {
+        output::complain(&lines.join("\n  "));
+    }
+}
+
+/// The line that goes with every exit status that is not simply the command's own.
+fn ending(result: &OperationResult, code: Code) -> Option<String> {
+    let id = &result.operation_id;
+    if let Some(failure) = &result.spawn_failure {
+        return Some(failure.message.clone());
+    }
+    match (result.status, result.termination_reason) {
+        (Outcome::Indeterminate, _) => {
+            let reason = result.reason.as_deref().unwrap_or("its end was not seen");
+            let mut text = format!("the end of operation {id} cannot be proven: {reason}");
+            if let Some(guidance) = &result.recovery_guidance {
+                write!(text, "\n  hint: {guidance}").ok();
+            }
+            Some(text)
+        }
+        (_, Some(TerminationReason::TimedOut)) => Some(format!(
+            "timed out after {}{}",
+            elapsed(result),
+            escalation(result)
+        )),
+        (Outcome::Cancelled, _) => Some(format!("cancelled{}", escalation(result))),
+        _ => match (&result.signal, code) {
+            (Some(signal), _) => Some(format!("the command was ended by {signal}")),
+            (None, Code::Indeterminate) => Some(format!(
+                "operation {id} is gone and nobody saw how it ended"
+            )),
+            _ => None,
+        },
+    }
+}
+
+fn elapsed(result: &OperationResult) -> String {
+    result
+        .duration_ms
+        .map_or_else(|| "its time".to_owned(), crate::duration::format_ms)
+}
+
+fn escalation(result: &OperationResult) -> String {
+    let signal = result
+        .stop
+        .as_ref()
+        .and_then(|stop| stop.last_signal.as_deref());
+    match signal {
+        Some("SIGKILL") => "; it had to be killed".to_owned(),
+        Some(signal) => format!("; it ended on {signal}"),
+        None => String::new(),
+    }
+}
+
+fn survivors(result: &OperationResult) -> Option<String> {
+    // Those of a stopped tree are what was asked to be stopped.
+    if result.survivors_total == 0 || result.stop.is_some() {
+        return None;
+    }
+    let named: Vec<String> = result
+        .survivors
+        .iter()
+        .take(NAMED_MAX)
+        .map(describe)
+        .collect();
+    let total = result.survivors_total as usize;
+    let more = total.saturating_sub(named.len());
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
+    let (noun, were) = if total == 1 {
+        ("process", "was")
+    } else {
+        ("processes", "were")
+    };
+    let ended = if result.residual_pids.is_empty() {
+        "ended"
+    } else {
+        "stopped as far as possible"
+    };
+    Some(format!(
+        "{total} {noun} outlived the command and {were} {ended}: {}{more}",
+        named.join(", ")
+    ))
+}
+
+fn describe(survivor: &SurvivorRecord) -> String {
+    let how = match (
+        &survivor.signal,
+        survivor.exit_code,
+        survivor.why_alive.as_deref(),
+    ) {
+        (Some(signal), _, _) => signal.clone(),
+        (None, Some(code), _) => format!("exit {code}"),
+        (None, None, Some(why)) => format!("alive: {why}"),
+        (None, None, None) => "gone".to_owned(),
+    };
+    format!("{} (pid {}, {how})", survivor.command, survivor.pid)
+}

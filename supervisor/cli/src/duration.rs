@@ -1,0 +1,49 @@
+//! Durations as people write them: a number and a unit, or several.
+
+use std::time::Duration;
+
+/// Parses `30s`, `1500ms`, `1h 30m`. A number alone has no unit and is refused: whether it means
+/// seconds or milliseconds is a guess that has cost people their builds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text != "0" {
+        return Err(format!("say the unit: {text}s or {text}ms"));
+    }
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number and a unit, such as 30s or 1h30m"))
+}
+
+/// A duration for people: the largest two units, or milliseconds.
+pub(crate) fn format_ms(duration_ms: u64) -> String {
+    let seconds = duration_ms / 1000;
+    match seconds {
+        0 => format!("{duration_ms} ms"),
+        1..60 => format!("{seconds}.{} s", duration_ms % 1000 / 100),
+        60..3600 => format!("{} m {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} m", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_required() {
+        assert_eq!(parse_duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
+        assert!(parse_duration("30").unwrap_err().contains("30s"));
+        assert!(parse_duration("soon").is_err());
+        assert!(parse_duration("").is_err());
+        assert!(parse_duration("-1s").is_err());
+    }
+
+    #[test]
+    fn people_read_two_units_at_most() {
+        let shown: Vec<String> = [7, 1250, 61_000, 3_660_000].map(format_ms).into();
+        assert_eq!(shown, ["7 ms", "1.2 s", "1 m 1 s", "1 h 1 m"]);
+    }
+}

@@ -1,0 +1,170 @@
+//! What this program says when it cannot do what was asked: one sentence, its causes, a hint, an
+//! exit status, and the same as JSON.
+
+use std::error::Error;
+use std::fmt::Write;
+
+use serde_json::json;
+use xioflow_kernel::journal::{CommitError, OpenError, ReadError};
+use xioflow_kernel::{DomainError, ExecuteError};
+
+use crate::exit::Code;
+use crate::output;
+
+/// A request that was not carried out.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// A name for programs.
+    kind: &'static str,
+    code: Code,
+    message: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: &'static str, code: Code, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            code,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+        }
+    }
+
+    /// One from an error and everything below it.
+    pub(crate) fn of(kind: &'static str, code: Code, error: &dyn Error) -> Self {
+        let mut failure = Self::new(kind, code, error.to_string());
+        let mut said = failure.message.clone();
+        let mut next = error.source();
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            // Some errors repeat their source in their own sentence.
+            if !said.contains(&text) {
+                said.push_str(&text);
+                failure.causes.push(text);
+            }
+            next = cause.source();
+        }
+        failure
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says it and gives the exit status.
+    pub(crate) fn report(&self, as_json: bool) -> Code {
+        if as_json {
+            output::print_json(&json!({
+                "error": {
+                    "kind": self.kind,
+                    "message": self.message,
+                    "causes": self.causes,
+                    "hint": self.hint,
+                    "exitCode": self.code.number(),
+                }
+            }));
+        }
+        output::complain(&self.text());
+        self.code
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.message.clone();
+        for cause in &self.causes {
+            // Writing to a String cannot fail.
+            write!(text, "\n  cause: {cause}").ok();
+        }
+        if let Some(hint) = &self.hint {
+            write!(text, "\n  hint: {hint}").ok();
+        }
+        text
+    }
+}
+
+impl From<DomainError> for Failure {
+    fn from(error: DomainError) -> Self {
+        match &error {
+            DomainError::Helper(_) => Self::of("helper_not_found", Code::Internal, &error),
+            DomainError::Start(_) => Self::of("helper_failed", Code::Internal, &error),
+            DomainError::Journal(OpenError::Owned { .. }) => {
+                Self::of("domain_locked", Code::Busy, &error)
+                    .hint("--wait 30s waits for it; --domain DIR uses another domain")
+            }
+            DomainError::Journal(_) | DomainError::Folder { .. } => {
+                Self::of("domain_unavailable", Code::CannotOpen, &error)
+            }
+            DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
+        }
+    }
+}
+
+impl From<ExecuteError> for Failure {
+    fn from(error: ExecuteError) -> Self {
+        match &error {
+            ExecuteError::Invalid(_) | ExecuteError::InvalidId { .. } => {
+                Self::of("invalid", Code::Usage, &error)
+            }
+            ExecuteError::IdConflict { .. } => {
+                Self::of("operation_id_conflict", Code::IdConflict, &error)
+            }
+            ExecuteError::RecoveryRequired { .. } => {
+                Self::of("recovery_required", Code::Indeterminate, &error)
+            }
+            ExecuteError::ResourceConflict { holder, .. } => {
+                let hint = format!("--wait 30s waits for it; `xioflow show {holder}` says who has it");
+                Self::of("resource_conflict", Code::Busy, &error).hint(hint)
+            }
+            ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
+            ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)
+                .hint("`xioflow doctor` examines the helper"),
+            ExecuteError::System { .. } => Self::of("system", Code::Internal, &error),
+            ExecuteError::Commit(commit) => commit_failure(commit, &error),
+            ExecuteError::Read(_) | ExecuteError::Stored(_) => {
+                Self::of("journal_unreadable", Code::Internal, &error)
+            }
+            ExecuteError::Unrecorded { .. } => Self::of("not_recorded", Code::Internal, &error)
+                .hint("free what the cause names; the next command in this domain settles the operation"),
+        }
+    }
+}
+
+fn commit_failure(commit: &CommitError, error: &ExecuteError) -> Failure {
+    match commit {
+        CommitError::Fenced { .. } => Failure::of("fenced", Code::Busy, error),
+        _ => Failure::of("journal_failed", Code::Internal, error)
+            .hint("nothing of the command ran, unless it says otherwise"),
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match &error {
+            ReadError::Absent { .. } => Self::of("no_domain", Code::CannotOpen, &error)
+                .hint("--domain DIR names another folder; `xioflow run` makes one"),
+            _ => Self::of("domain_unreadable", Code::CannotOpen, &error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] Inner);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("inner")]
+    struct Inner;
+
+    #[test]
+    fn causes_stand_below_the_sentence_and_the_hint_last() {
+        let failure = Failure::of("x", Code::Internal, &Outer(Inner)).hint("do this");
+        assert_eq!(failure.text(), "outer\n  cause: inner\n  hint: do this");
+    }
+}

@@ -1,0 +1,131 @@
+//! Passes the command's output on, byte for byte, on the stream it was written to.
+//!
+//! It runs beside the drain on a thread of its own: a terminal that is stopped with Ctrl-S holds up
+//! neither the record nor the time limit. What it was too slow for it reads from the stored file.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use xioflow_kernel::journal::Stream;
+use xioflow_kernel::{Piece, Subscription};
+
+/// What is read at once of output that was missed.
+const GAP_READ_LEN: usize = 256 * 1024;
+
+/// What went wrong while passing output on.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Sentences for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Starts to pass output on.
+pub(crate) fn start(subscription: Subscription) -> io::Result<JoinHandle<Losses>> {
+    thread::Builder::new()
+        .name("xioflow-output".to_owned())
+        .spawn(move || {
+            Passthrough {
+                subscription,
+                closed: [false; 2],
+                losses: Losses::default(),
+            }
+            .run()
+        })
+}
+
+struct Passthrough {
+    subscription: Subscription,
+    closed: [bool; 2],
+    losses: Losses,
+}
+
+impl Passthrough {
+    fn run(mut self) -> Losses {
+        while let Some(piece) = self.subscription.next_piece() {
+            match piece {
+                Piece::Data { stream, bytes } => self.write(stream, &bytes),
+                Piece::Gap { stream, from, to } => self.fill(stream, from, to),
+            }
+        }
+        self.losses
+    }
+
+    fn fill(&mut self, stream: Stream, from: u64, to: u64) {
+        let mut buffer = vec![0; GAP_READ_LEN];
+        let mut at = from;
+        while at < to && !self.is_closed(stream) {
+            let wanted = usize::try_from(to - at)
+                .unwrap_or(GAP_READ_LEN)
+                .min(GAP_READ_LEN);
+            match self
+                .subscription
+                .read_gap(stream, at, &mut buffer[..wanted])
+            {
+                Ok(len) if len > 0 => {
+                    self.write(stream, &buffer[..len]);
+                    at += len as u64;
+                }
+                Ok(_) => return self.lose(stream, to - at, "the stored output is shorter"),
+                Err(error) => return self.lose(stream, to - at, &error.to_string()),
+            }
+        }
+    }
+
+    fn lose(&mut self, stream: Stream, bytes: u64, why: &str) {
+        self.losses
+            .notes
+            .push(format!("{bytes} bytes of {stream} are missing here: {why}"));
+    }
+
+    fn write(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.is_closed(stream) {
+            return;
+        }
+        let written = match stream {
+            Stream::Stdout => write_all(io::stdout().as_fd(), bytes),
+            Stream::Stderr => write_all(io::stderr().as_fd(), bytes),
+        };
+        if let Err(error) = written {
+            self.closed[index(stream)] = true;
+            // Without a supervisor the command would get SIGPIPE now; it does so through its
+            // own pipe, and its end is recorded as what it is.
+            self.subscription.reader_gone(stream);
+            if error != Errno::PIPE {
+                self.losses
+                    .notes
+                    .push(format!("{stream} could not be written: {error}"));
+            }
+        }
+    }
+
+    fn is_closed(&self, stream: Stream) -> bool {
+        self.closed[index(stream)]
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    match stream {
+        Stream::Stdout => 0,
+        Stream::Stderr => 1,
+    }
+}
+
+/// Writes everything, also to a descriptor that somebody else has made non-blocking. It is shared
+/// with the caller's other programs, so it is never made anything else.
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let mut polled = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
+                poll(&mut polled, None).ok();
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

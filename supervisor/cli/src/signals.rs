@@ -1,0 +1,65 @@
+//! Signals to this program become wishes to the operation: the first asks, the second kills.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xioflow_kernel::{Canceller, StopManner};
+
+/// Which signal cancelled the operation; 0 while none has.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CancelledBy(Arc<AtomicI32>);
+
+impl CancelledBy {
+    /// The first signal that came.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        match self.0.load(Ordering::Acquire) {
+            0 => None,
+            signal => Some(signal),
+        }
+    }
+
+    fn note(&self, signal: i32) -> bool {
+        self.0
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+/// Hands signals on for as long as the process lives. One that was ignored when this program was
+/// started stays ignored, as nohup(1) and shells expect of background jobs.
+pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<CancelledBy> {
+    let ignored = ignored_signals();
+    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let mut signals = Signals::new(wanted.iter().filter(|it| ignored & (1 << (**it - 1)) == 0))?;
+    let cancelled_by = CancelledBy::default();
+    let noted = cancelled_by.clone();
+    thread::Builder::new()
+        .name("xioflow-signals".to_owned())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let manner = match (noted.note(signal), signal) {
+                    (false, _) => StopManner::Kill,
+                    (true, SIGINT) => StopManner::Interrupt,
+                    (true, _) => StopManner::Terminate,
+                };
+                // Too late means that the result is being recorded: it stands as it is.
+                canceller.stop(manner, grace).ok();
+            }
+        })?;
+    Ok(cancelled_by)
+}
+
+/// The signals that this process ignores, as a bit set; none if that cannot be read.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .unwrap_or(0)
+}
