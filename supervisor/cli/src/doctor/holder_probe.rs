@@ -167,12 +167,15 @@ impl Holder {
 
     fn receive(&mut self) -> Result<(), HolderError> {
         self.wait_for(PollFlags::IN)?;
-        match read_some(&self.socket).map_err(|errno| failed("read from", errno))? {
-            bytes if bytes.is_empty() => Err(HolderError::Gone),
-            bytes => {
+        match read_some(&self.socket) {
+            Ok(bytes) if bytes.is_empty() => Err(HolderError::Gone),
+            Ok(bytes) => {
                 self.decoder.push(&bytes);
                 Ok(())
             }
+            // It went without reading all that we sent.
+            Err(rustix::io::Errno::CONNRESET) => Err(HolderError::Gone),
+            Err(errno) => Err(failed("read from", errno)),
         }
     }
 

@@ -404,4 +404,22 @@ mod tests {
         );
         assert_eq!(check.facts["alive"], 0);
     }
+
+    #[test]
+    fn a_trial_that_is_given_up_leaves_nothing_behind() {
+        let Some(helper) = built_helper() else {
+            println!("skipped: xioflow-reaper is not built");
+            return;
+        };
+        let holders = tempfile::tempdir().expect("a folder");
+        let trial = Trial::start(&helper, false, holders.path()).expect("the tree starts");
+        let escapees = trial.named(1).expect("it names its process");
+        assert_eq!(count_alive(&escapees), Some(1));
+        drop(trial);
+        assert_eq!(
+            count_alive(&escapees),
+            Some(0),
+            "the helper stops what it holds"
+        );
+    }
 }
