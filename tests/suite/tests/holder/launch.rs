@@ -5,12 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::io::Errno;
 use xioflow_kit::{Holder, Order, Stage, each_user};
-use xioflow_protocol::{Exit, LaunchFailure, ProtocolFault, Reply, Stage as Step};
+use xioflow_protocol::{Exit, LaunchFailure, ProtocolFault, Reply, ResourceLimit, Stage as Step};
 
 use crate::{root_exit, until_empty, until_failure};
 
 /// Linux takes no argument longer than this, its final NUL included (`MAX_ARG_STRLEN`).
 const ARGUMENT_LEN_MAX: usize = 131_072;
+/// Numbers of setrlimit(2) and signal(7).
+const RLIMIT_CORE: u32 = 4;
+const SIGABRT: i32 = 6;
 
 #[test]
 fn an_exit_status_is_exact() {
@@ -55,6 +58,46 @@ fn an_ending_signal_is_exact() {
         );
         assert_eq!(end.last_signal, None, "the ladder sent nothing");
     }
+}
+
+#[test]
+fn a_core_dump_is_a_fact_of_its_own() {
+    let stage = Stage::new();
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("/proc is mounted");
+    let mut order = Order::fixture(&stage, &["core"]);
+    let core = |len| ResourceLimit {
+        resource: RLIMIT_CORE,
+        soft: len,
+        hard: len,
+    };
+    order.launch.limits = vec![core(0)];
+    assert_eq!(
+        exit_of(&stage, &order),
+        Exit::Signaled {
+            signal: SIGABRT,
+            core: false
+        }
+    );
+    if pattern.trim() != "core" {
+        eprintln!("skipped in part: core dumps go to {}", pattern.trim());
+        return;
+    }
+    order.launch.limits = vec![core(u64::MAX)];
+    let dumped = exit_of(&stage, &order);
+    let file = stage.path("core").exists();
+    assert_eq!(
+        dumped,
+        Exit::Signaled {
+            signal: SIGABRT,
+            core: file
+        }
+    );
+}
+
+fn exit_of(stage: &Stage, order: &Order) -> Exit {
+    let mut holder = Holder::start(stage);
+    holder.run(order);
+    root_exit(&until_empty(&mut holder).0)
 }
 
 #[test]
