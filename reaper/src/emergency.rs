@@ -1,0 +1,62 @@
+//! What is still done in a panic: the tree is not left alone silently.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use xioflow_facts::children;
+use xioflow_protocol::{Reply, encode};
+use xioflow_sys::{BorrowedFd, LastResortFd, Pid, Signal, getpid, kill, ppoll, send};
+
+use crate::reap::{Left, harvest};
+
+/// How often children are killed before the helper gives up on those that stay.
+const SWEEPS_MAX: usize = 100;
+const SWEEP_PAUSE: Duration = Duration::from_millis(10);
+
+static CONTROL: LastResortFd = LastResortFd::new();
+static HELPER: AtomicU32 = AtomicU32::new(0);
+
+/// Remembers the control socket and who is the helper: a panic in the child is not its own.
+pub(crate) fn prepare(control: BorrowedFd<'static>, helper: u32) {
+    CONTROL.keep(control);
+    HELPER.store(helper, Ordering::Relaxed);
+}
+
+/// Ends the tree as far as it can be reached, and tells the supervisor where the helper broke.
+///
+/// Killing comes first: it needs the least of what may be broken.
+pub fn report_panic(info: &PanicInfo<'_>) {
+    let helper = HELPER.load(Ordering::Relaxed);
+    if helper == 0 || helper != getpid() {
+        return;
+    }
+    kill_children(helper);
+    let message = format!("{info}");
+    let mut frame = Vec::new();
+    if let (Some(control), Ok(())) = (
+        CONTROL.get(),
+        encode(&Reply::Panicked { message }, &mut frame),
+    ) {
+        let _sent = send(control, &frame, None);
+    }
+}
+
+fn kill_children(helper: u32) {
+    for _ in 0..SWEEPS_MAX {
+        for pid in children(helper)
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(Pid::new)
+        {
+            // EPERM and ESRCH both leave nothing to do.
+            let _sent = kill(pid, Signal::KILL);
+        }
+        if harvest(|_, _| ()) == Left::Nothing {
+            return;
+        }
+        let _waited = ppoll(&mut [], Some(SWEEP_PAUSE));
+    }
+}

@@ -1,0 +1,50 @@
+//! The only place that waits for children.
+//!
+//! A status is looked at before it is taken: until then the number of the child cannot be used
+//! again, so what `/proc` says under it is still about that child.
+
+use xioflow_protocol::Exit;
+use xioflow_sys::{EndKind, Ended, Errno, Pid, peek_any, reap};
+
+/// How many children are waited for before the loop looks at its other events: a tree that forks
+/// and exits without pause must not keep a stop request from being read.
+const BATCH_MAX: usize = 512;
+
+/// What is left after a round of waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Children that live.
+    Living,
+    /// More that have ended.
+    More,
+    /// No child at all. For a subreaper that proves its tree empty.
+    Nothing,
+}
+
+/// Waits for children that have ended; `seen` hears of each before its number is free.
+pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
+    for _ in 0..BATCH_MAX {
+        match peek_any() {
+            Ok(Some(ended)) => {
+                seen(ended.pid, exit(ended));
+                let taken = Pid::new(ended.pid).map(reap);
+                debug_assert!(
+                    matches!(taken, Some(Ok(Some(_)))),
+                    "only we wait for children"
+                );
+            }
+            Ok(None) => return Left::Living,
+            Err(Errno::ECHILD) => return Left::Nothing,
+            // EINTR: SIGCHLD stays readable, and the caller comes back.
+            Err(_) => return Left::More,
+        }
+    }
+    Left::More
+}
+
+fn exit(ended: Ended) -> Exit {
+    match ended.how {
+        EndKind::Exited { code } => Exit::Exited { code },
+        EndKind::Killed { signal, core } => Exit::Signaled { signal, core },
+    }
+}

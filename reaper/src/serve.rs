@@ -1,0 +1,341 @@
+//! The loop: waits for something to happen, and does what follows from it.
+//!
+//! There is one place that waits, with a deadline or for ever. Nothing here decides how a tree
+//! is ended (`ladder`) or who is signalled (`targets`); nothing here blocks.
+
+use core::time::Duration;
+
+use xioflow_protocol::{
+    FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor,
+    PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+};
+use xioflow_sys::{
+    AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
+    ppoll,
+};
+
+use crate::channel::{Channel, Input};
+use crate::ladder::Millis;
+use crate::launch::{Descriptors, Rejection, check_stop_plan, prepare};
+use crate::operation::{After, Operation};
+use crate::setup::{Ground, RELEASE};
+
+/// What the loop can wake up for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    /// The child has said something, or its end of the gate is closed.
+    Gate,
+    /// A signal is pending.
+    Signal,
+    /// The supervisor has said something, or is gone.
+    Host,
+    /// There is room for what waits to be said.
+    Room,
+    /// A deadline has passed.
+    Deadline,
+}
+
+/// How far the conversation has come.
+#[derive(Debug)]
+enum Phase {
+    /// Nothing was said.
+    Greeting,
+    /// Both have said who they are.
+    Idle,
+    /// An operation is held.
+    Holding(alloc::boxed::Box<Operation>),
+}
+
+/// The helper at work.
+#[derive(Debug)]
+pub(crate) struct Server {
+    ground: Ground,
+    proof: SingleThread,
+    channel: Channel,
+    phase: Phase,
+    /// The exit status, once nothing is left to do but to say what waits to be said.
+    leaving: Option<i32>,
+    /// The exit status of a helper that refused its peer.
+    refused: bool,
+}
+
+impl Server {
+    /// A helper that has not heard anything yet.
+    pub(crate) const fn new(ground: Ground, proof: SingleThread) -> Self {
+        let channel = Channel::new(ground.control);
+        Self {
+            ground,
+            proof,
+            channel,
+            phase: Phase::Greeting,
+            leaving: None,
+            refused: false,
+        }
+    }
+
+    /// Serves to the end, and says the exit status.
+    pub(crate) fn run(mut self) -> i32 {
+        loop {
+            match self.leaving {
+                Some(status) if self.channel.is_flushed() => {
+                    self.channel.finish();
+                    return status;
+                }
+                Some(_) | None => {}
+            }
+            for event in self.wait().into_iter().flatten() {
+                self.handle(event);
+            }
+        }
+    }
+
+    /// Waits until something happens. The gate comes before signals, because a child's last word
+    /// there explains its end; the supervisor comes last, because it may be answered with either.
+    fn wait(&self) -> [Option<Event>; 5] {
+        let gate = self.operation().and_then(Operation::gate);
+        let (control, awaited) = self
+            .channel
+            .interest()
+            .map_or((None, 0), |(fd, events)| (Some(fd), events));
+        let mut fds = [
+            PollFd::new(gate, POLLIN),
+            PollFd::new(Some(self.ground.signals.as_fd()), POLLIN),
+            PollFd::new(control, awaited),
+        ];
+        let deadline = self.operation().and_then(Operation::deadline);
+        let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms())));
+        match ppoll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            // ENOMEM is the only other one for valid arguments; it may pass, the tree stays held.
+            Err(_) => return [None; 5],
+        }
+        let host = fds[2].happened();
+        let is_due = deadline.is_some_and(|at| now_ms() >= at);
+        [
+            (fds[0].happened() != 0).then_some(Event::Gate),
+            (fds[1].happened() != 0).then_some(Event::Signal),
+            (host & !POLLOUT != 0).then_some(Event::Host),
+            (host & POLLOUT != 0).then_some(Event::Room),
+            is_due.then_some(Event::Deadline),
+        ]
+    }
+
+    fn operation(&self) -> Option<&Operation> {
+        match &self.phase {
+            Phase::Holding(operation) => Some(operation),
+            Phase::Greeting | Phase::Idle => None,
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Gate => self.operate(Operation::hear_gate),
+            Event::Signal => self.take_signals(),
+            Event::Host => self.hear_host(),
+            Event::Room => {
+                if self.channel.flush() == Input::End {
+                    self.host_lost();
+                }
+            }
+            Event::Deadline => self.operate(Operation::tick),
+        }
+    }
+
+    /// Lets the operation act, if there is one, and draws the consequence.
+    fn operate(&mut self, act: impl FnOnce(&mut Operation, &mut Channel) -> After) {
+        let Phase::Holding(operation) = &mut self.phase else {
+            return;
+        };
+        match act(operation, &mut self.channel) {
+            After::Stay => {}
+            After::Leave { status } => self.leave(status),
+        }
+    }
+
+    fn leave(&mut self, status: i32) {
+        let status = if self.refused {
+            HELPER_EXIT_PROTOCOL
+        } else {
+            status
+        };
+        self.leaving.get_or_insert(status);
+    }
+
+    fn take_signals(&mut self) {
+        while let Ok(Some(signalled)) = self.ground.signals.next() {
+            if signalled.signal != Signal::CHLD {
+                self.told_to_end(signalled.signal);
+            }
+        }
+        self.operate(Operation::collect);
+    }
+
+    /// Someone wants the helper itself to end. It takes its tree along first.
+    fn told_to_end(&mut self, signal: Signal) {
+        match &self.phase {
+            Phase::Greeting | Phase::Idle => self.leave(HELPER_EXIT_OK),
+            Phase::Holding(_) => {
+                self.operate(|operation, channel| operation.abandon(channel, Some(signal)))
+            }
+        }
+    }
+
+    fn host_lost(&mut self) {
+        match &self.phase {
+            Phase::Greeting | Phase::Idle => self.leave(HELPER_EXIT_OK),
+            Phase::Holding(_) => self.operate(|operation, channel| {
+                operation.note_host_lost();
+                operation.abandon(channel, None)
+            }),
+        }
+    }
+
+    fn hear_host(&mut self) {
+        let input = self.channel.receive();
+        self.take_requests();
+        if input == Input::End {
+            self.host_lost();
+        }
+    }
+
+    fn take_requests(&mut self) {
+        // Whatever crosses the end on its way has no meaning any more.
+        while self.leaving.is_none() {
+            match self.channel.next() {
+                Ok(Some(request)) => self.take(request),
+                Ok(None) => return self.refuse_stray_descriptors(),
+                Err(FrameError::TooLong { claimed }) => {
+                    return self.refuse(ProtocolFault::TooLong { claimed });
+                }
+                Err(FrameError::Malformed { .. } | FrameError::Truncated { .. }) => {
+                    return self.refuse(ProtocolFault::Malformed);
+                }
+            }
+        }
+    }
+
+    /// Says why the peer is not worth listening to, and ends what is held.
+    fn refuse(&mut self, fault: ProtocolFault) {
+        self.channel.say(&Reply::Refused(fault));
+        self.channel.stop_reading();
+        self.refused = true;
+        match &self.phase {
+            Phase::Greeting | Phase::Idle => self.leave(HELPER_EXIT_PROTOCOL),
+            Phase::Holding(_) => self.operate(|operation, channel| {
+                operation.note_host_lost();
+                operation.abandon(channel, None)
+            }),
+        }
+    }
+
+    /// Only a launch brings descriptors, and exactly its own.
+    fn refuse_stray_descriptors(&mut self) {
+        let waiting = self.channel.waiting_descriptors();
+        let expected = match self.phase {
+            // They may have come before the rest of their message.
+            Phase::Greeting | Phase::Idle => LaunchDescriptor::COUNT,
+            Phase::Holding(_) => 0,
+        };
+        if waiting > expected {
+            let received = u32::try_from(waiting).unwrap_or(u32::MAX);
+            self.refuse(ProtocolFault::Descriptors { received });
+        }
+    }
+
+    fn take(&mut self, request: Request) {
+        match (&self.phase, request) {
+            (Phase::Greeting, Request::Hello(hello)) => self.greet(&hello),
+            (Phase::Idle, Request::Launch(launch)) => self.launch(launch),
+            (Phase::Holding(_), Request::Release) => self.ask(Operation::release),
+            (Phase::Holding(_), Request::Discard) => self.ask(Operation::discard),
+            (Phase::Holding(_), Request::Stop(plan)) => match check_stop_plan("stop", &plan) {
+                Ok(()) => self.ask(|operation, channel| operation.stop(channel, plan)),
+                Err(Rejection::Fault(fault)) => self.refuse(fault),
+                Err(Rejection::Failure(_)) => self.refuse(ProtocolFault::Malformed),
+            },
+            (
+                Phase::Greeting,
+                Request::Launch(_) | Request::Release | Request::Discard | Request::Stop(_),
+            )
+            | (
+                Phase::Idle,
+                Request::Hello(_) | Request::Release | Request::Discard | Request::Stop(_),
+            )
+            | (Phase::Holding(_), Request::Hello(_) | Request::Launch(_)) => {
+                self.refuse(ProtocolFault::OutOfOrder);
+            }
+        }
+    }
+
+    /// Passes a request on that the operation may find out of its order.
+    fn ask(&mut self, act: impl FnOnce(&mut Operation, &mut Channel) -> Option<After>) {
+        let mut in_order = true;
+        self.operate(|operation, channel| {
+            act(operation, channel).unwrap_or_else(|| {
+                in_order = false;
+                After::Stay
+            })
+        });
+        if !in_order {
+            self.refuse(ProtocolFault::OutOfOrder);
+        }
+    }
+
+    fn greet(&mut self, hello: &Hello) {
+        if hello.protocol != PROTOCOL_VERSION {
+            let fault = ProtocolFault::Version {
+                ours: PROTOCOL_VERSION,
+                theirs: hello.protocol,
+            };
+            return self.refuse(fault);
+        }
+        let hello = Hello {
+            protocol: PROTOCOL_VERSION,
+            release: RELEASE.into(),
+            identity: Some(self.ground.identity.clone()),
+            features: alloc::vec::Vec::new(),
+        };
+        self.phase = Phase::Idle;
+        self.channel.say(&Reply::Hello(hello));
+        // Here and not in the child, where it would be on the way to the command.
+        for signal in Signal::all() {
+            // The C library's own two are refused by some sandboxes; they are never ignored.
+            let _reset = default_disposition(signal);
+        }
+    }
+
+    fn launch(&mut self, launch: Launch) {
+        let arrived = self.channel.take_descriptors();
+        let received = arrived.descriptors.len() + usize::from(arrived.lost);
+        let received = u32::try_from(received).unwrap_or(u32::MAX);
+        let descriptors = <[_; LaunchDescriptor::COUNT]>::try_from(arrived.descriptors);
+        let (Ok(descriptors), false) = (descriptors, arrived.lost) else {
+            return self.refuse(ProtocolFault::Descriptors { received });
+        };
+        let [stdin, stdout, stderr, holders] = descriptors;
+        let descriptors = Descriptors {
+            standard: [stdin, stdout, stderr],
+            holders,
+        };
+        let prepared = prepare(launch, self.ground.page_size);
+        let started = prepared.and_then(|(command, terms)| {
+            Operation::start(&self.ground, &self.proof, &command, terms, descriptors)
+                .map_err(Rejection::Failure)
+        });
+        match started {
+            Ok(operation) => {
+                self.phase = Phase::Holding(alloc::boxed::Box::new(operation));
+            }
+            Err(Rejection::Fault(fault)) => self.refuse(fault),
+            Err(Rejection::Failure(failure)) => {
+                self.channel.say(&Reply::LaunchFailed(failure));
+                self.leave(HELPER_EXIT_OK);
+            }
+        }
+    }
+}
+
+/// The clock of every deadline.
+pub(crate) fn now_ms() -> Millis {
+    Millis::try_from(now(Clock::Monotonic).as_millis()).unwrap_or(Millis::MAX)
+}

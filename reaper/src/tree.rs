@@ -1,0 +1,337 @@
+//! What is known of the tree: its root, who outlived it, and how all of them ended.
+//!
+//! Carries out what the ladder asks for: finds, names and signals. Whom a signal may reach is
+//! decided in `targets`; children are waited for in `reap`.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use xioflow_facts::{
+    Descendant, Listing, ProcessState, Stat, StatLine, children, descendants, process_note,
+    read_stat,
+};
+use xioflow_protocol::{
+    Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
+};
+use xioflow_sys::{
+    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, kill, kill_group, pidfd_signal_group,
+};
+
+use crate::targets::{Helper, Sent, Target, plan};
+
+/// How many newcomers of one sweep are asked for their group. One answer ends a whole group, and
+/// what is left over is asked in the next sweep.
+const GROUPS_ASKED_MAX: usize = 64;
+
+/// One who outlived the root.
+#[derive(Debug)]
+struct Outliver {
+    process: ProcessNote,
+    end: Option<Exit>,
+}
+
+/// The tree below the helper.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    helper: Helper,
+    root: Pid,
+    root_identity: Identity,
+    /// Holds the number of the root's group also after the root was waited for.
+    root_pidfd: Option<OwnedFd>,
+    root_exit: Option<Exit>,
+    outlivers: Vec<Outliver>,
+    outlivers_total: u32,
+    last_signal: Option<i32>,
+    sweeps: Sweeps,
+}
+
+/// What the killing part has done so far, so that thousands are not signalled again and again.
+#[derive(Debug, Default)]
+struct Sweeps {
+    /// Children that got SIGKILL and were not waited for yet.
+    killed: BTreeSet<u32>,
+    /// How many children the last sweep found.
+    found: usize,
+    /// How many were waited for since.
+    reaped: usize,
+}
+
+impl Tree {
+    pub(crate) fn new(
+        helper: Helper,
+        root: Pid,
+        root_identity: Identity,
+        root_pidfd: Option<OwnedFd>,
+    ) -> Self {
+        Self {
+            helper,
+            root,
+            root_identity,
+            root_pidfd,
+            root_exit: None,
+            outlivers: Vec::new(),
+            outlivers_total: 0,
+            last_signal: None,
+            sweeps: Sweeps::default(),
+        }
+    }
+
+    pub(crate) const fn root(&self) -> &Identity {
+        &self.root_identity
+    }
+
+    /// Notes the end of a child that has not been waited for yet; says whether it was the root.
+    pub(crate) fn note_end(&mut self, pid: u32, exit: Exit) -> bool {
+        self.sweeps.killed.remove(&pid);
+        self.sweeps.reaped += 1;
+        let is_root = self.root_exit.is_none() && pid == self.root.number();
+        if is_root {
+            self.root_exit = Some(exit);
+        } else {
+            self.note_outliver_end(pid, exit);
+        }
+        is_root
+    }
+
+    /// The number alone could be that of a later process: the start time tells.
+    fn note_outliver_end(&mut self, pid: u32, exit: Exit) {
+        let is_open =
+            |outliver: &&mut Outliver| outliver.process.pid == pid && outliver.end.is_none();
+        let Some(outliver) = self.outlivers.iter_mut().find(is_open) else {
+            return;
+        };
+        let mut line = StatLine::new();
+        if let Ok(Some(stat)) = read_stat(pid, &mut line)
+            && stat.start_ticks == outliver.process.start_ticks
+        {
+            outliver.end = Some(exit);
+        }
+    }
+
+    /// Finds and notes everyone who is there after the settle time.
+    pub(crate) fn name_survivors(&mut self) -> (Vec<ProcessNote>, u32) {
+        match descendants(self.helper.pid) {
+            Ok(Listing { processes, .. }) => {
+                for process in processes
+                    .iter()
+                    .filter(|process| !process.state.has_ended())
+                {
+                    self.note_outliver(process.pid);
+                }
+            }
+            // There is at least the one for whose sake waitid(2) did not answer ECHILD.
+            Err(_) => self.outlivers_total = self.outlivers_total.max(1),
+        }
+        let notes = self
+            .outlivers
+            .iter()
+            .map(|outliver| outliver.process.clone())
+            .collect();
+        (notes, self.outlivers_total)
+    }
+
+    fn note_outliver(&mut self, pid: u32) -> Option<&mut Outliver> {
+        if self.outlivers.len() >= PROCESS_NOTES_MAX {
+            self.outlivers_total += 1;
+            return None;
+        }
+        let note = process_note(pid).ok().flatten()?;
+        let process = ProcessNote::new(pid, note.start_ticks, note.command, note.uid);
+        self.outlivers_total += 1;
+        self.outlivers.push(Outliver { process, end: None });
+        self.outlivers.last_mut()
+    }
+
+    /// Sends a signal to every process of the tree, and SIGCONT after it so that those who are
+    /// stopped can act on it. Says how many processes and groups it went to.
+    pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
+        self.last_signal = Some(signal.number());
+        let targets = match descendants(self.helper.pid) {
+            Ok(listing) => plan(self.helper, &listing.processes),
+            // Who is further down cannot be told; the root can still be reached.
+            Err(_) => self.root_alone(),
+        };
+        let mut reached = 0;
+        for target in targets {
+            if target.send(signal) == Sent::Delivered {
+                reached += 1;
+                let _continued = target.send(Signal::CONT);
+            }
+        }
+        reached
+    }
+
+    fn root_alone(&self) -> Vec<Target> {
+        match self.root_exit {
+            None => alloc::vec![Target::Child(self.root)],
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Begins to kill. Says how many processes and groups it began with.
+    pub(crate) fn kill(&mut self) -> u32 {
+        self.last_signal = Some(Signal::KILL.number());
+        self.sweeps = Sweeps::default();
+        u32::from(self.kill_root_group()) + self.sweep_children()
+    }
+
+    /// One call for the group that most of a tree is in, before anyone in it can fork again.
+    fn kill_root_group(&self) -> bool {
+        let by_number = || match (self.root_exit, GroupId::new(self.root.number())) {
+            // The root leads its group and was not waited for, so the number is its group's.
+            (None, Some(group)) => kill_group(group, Signal::KILL).is_ok(),
+            (Some(_), _) | (None, None) => false,
+        };
+        match &self.root_pidfd {
+            Some(pidfd) if pidfd_signal_group(pidfd.as_fd(), Signal::KILL).is_ok() => true,
+            Some(_) | None => by_number(),
+        }
+    }
+
+    /// Kills the children that came up since the last sweep, once enough of those are gone.
+    pub(crate) fn sweep(&mut self) {
+        if self.sweeps.reaped * 2 >= self.sweeps.found {
+            self.sweep_children();
+        }
+    }
+
+    fn sweep_children(&mut self) -> u32 {
+        let Ok(found) = children(self.helper.pid) else {
+            return 0;
+        };
+        self.sweeps.found = found.len();
+        self.sweeps.reaped = 0;
+        let mut groups = BTreeSet::new();
+        let mut reached = 0;
+        let mut asked = 0;
+        for pid in found.into_iter().filter_map(Pid::new) {
+            if !self.sweeps.killed.insert(pid.number()) {
+                continue;
+            }
+            reached += u32::from(kill(pid, Signal::KILL).is_ok());
+            if asked < GROUPS_ASKED_MAX {
+                asked += 1;
+                reached += u32::from(self.kill_group_of(pid, &mut groups));
+            }
+        }
+        reached
+    }
+
+    fn kill_group_of(&self, child: Pid, done: &mut BTreeSet<GroupId>) -> bool {
+        let mut line = StatLine::new();
+        let Ok(Some(stat)) = read_stat(child.number(), &mut line) else {
+            return false;
+        };
+        match self.helper.whole_group_of(&stat) {
+            Some(group) if done.insert(group) => kill_group(group, Signal::KILL).is_ok(),
+            Some(_) | None => false,
+        }
+    }
+
+    /// Kills everything that descends from the helper, also below a parent that does not die.
+    pub(crate) fn sweep_deep(&mut self) {
+        self.sweeps = Sweeps::default();
+        if let Ok(listing) = descendants(self.helper.pid) {
+            for target in plan(self.helper, &listing.processes) {
+                let _sent = target.send(Signal::KILL);
+            }
+        }
+    }
+
+    /// The account of a tree of which nothing is left.
+    pub(crate) fn end_empty(&self) -> TreeEnd {
+        self.end(|outliver| match outliver.end {
+            Some(exit) => SurvivorEnd::Ended(exit),
+            None => SurvivorEnd::GoneUnobserved,
+        })
+    }
+
+    /// The account of a tree that could not be ended, with everyone who is left and why.
+    pub(crate) fn end_remaining(&mut self) -> TreeEnd {
+        let left = match descendants(self.helper.pid) {
+            Ok(listing) => Some(self.why_alive(&listing.processes)),
+            Err(_) => None,
+        };
+        self.end(|outliver| match (outliver.end, &left) {
+            (Some(exit), _) => SurvivorEnd::Ended(exit),
+            (None, Some(left)) => left
+                .iter()
+                .find(|(pid, ticks, _)| {
+                    *pid == outliver.process.pid && *ticks == outliver.process.start_ticks
+                })
+                .map_or(SurvivorEnd::GoneUnobserved, |&(_, _, why)| {
+                    SurvivorEnd::Alive(why)
+                }),
+            // Nothing says that it is gone.
+            (None, None) => SurvivorEnd::Alive(WhyAlive::Unknown),
+        })
+    }
+
+    /// Why each process is still there; those not yet named are noted.
+    fn why_alive(&mut self, listing: &[Descendant]) -> Vec<(u32, u64, WhyAlive)> {
+        let mut left = Vec::new();
+        for process in listing.iter().filter(|process| !process.state.has_ended()) {
+            left.push((process.pid, process.start_ticks, self.why(process)));
+            let is_named = self.outlivers.iter().any(|outliver| {
+                outliver.process.pid == process.pid
+                    && outliver.process.start_ticks == process.start_ticks
+            });
+            if !is_named {
+                self.note_outliver(process.pid);
+            }
+        }
+        left
+    }
+
+    fn why(&self, process: &Descendant) -> WhyAlive {
+        if process.state == ProcessState::Uninterruptible {
+            return WhyAlive::Uninterruptible;
+        }
+        match self
+            .helper
+            .target(process)
+            .map(|target| target.send(Signal::KILL))
+        {
+            Some(Sent::Denied) => WhyAlive::Permission,
+            Some(Sent::Delivered | Sent::Gone) | None => WhyAlive::Unknown,
+        }
+    }
+
+    fn end(&self, fate: impl Fn(&Outliver) -> SurvivorEnd) -> TreeEnd {
+        let survivor = |outliver: &Outliver| Survivor {
+            process: outliver.process.clone(),
+            end: fate(outliver),
+        };
+        let used = children_usage();
+        TreeEnd {
+            exit: self.root_exit,
+            survivors: self.outlivers.iter().map(survivor).collect(),
+            survivors_total: self.outlivers_total,
+            usage: Usage {
+                user_us: used.user_us,
+                system_us: used.system_us,
+                max_rss_kib: used.max_rss_kib,
+            },
+            last_signal: self.last_signal,
+        }
+    }
+}
+
+/// Says who the child at the gate is; the helper's boot is its boot.
+pub(crate) fn identify(child: Pid, helper: &Identity, pidfd: Option<&OwnedFd>) -> Option<Identity> {
+    let mut line = StatLine::new();
+    let stat: Stat<'_> = read_stat(child.number(), &mut line).ok().flatten()?;
+    Some(Identity {
+        pid: child.number(),
+        start_ticks: stat.start_ticks,
+        boot_id: helper.boot_id,
+        pidfd_inode: pidfd.and_then(|pidfd| xioflow_facts::pidfd_inode(pidfd.as_fd())),
+    })
+}
+
+/// Whether a child died without having executed its program; `None` when that cannot be told.
+pub(crate) fn never_executed(child: Pid) -> Option<bool> {
+    let mut line = StatLine::new();
+    let stat = read_stat(child.number(), &mut line).ok().flatten()?;
+    Some(stat.is_unexecuted_copy())
+}
