@@ -5,6 +5,9 @@ use xioflow_protocol::{HELPER_EXIT_OK, Reply, Request};
 
 use crate::until_empty;
 
+/// Number of errno(3).
+const ENOENT: i32 = 2;
+
 /// An order that leaves a line in a file when it runs.
 fn traced(stage: &Stage) -> Order {
     let trace = stage.path("trace");
@@ -132,9 +135,9 @@ fn a_release_after_a_discard_runs_nothing() {
 }
 
 #[test]
-fn an_executed_file_is_chosen_after_the_release() {
+fn the_file_that_is_executed_is_the_one_at_the_release() {
     let stage = Stage::new();
-    let program = stage.path("tool");
+    let program = stage.write("tool", "#!/bin/sh\nexit 3\n", 0o755);
     let order = Order::new::<&str>(&stage, &program, []);
     let mut holder = Holder::start(&stage);
     holder.gate(&order);
@@ -145,4 +148,21 @@ fn an_executed_file_is_chosen_after_the_release() {
         crate::root_exit(&replies),
         xioflow_protocol::Exit::Exited { code: 4 }
     );
+}
+
+#[test]
+fn a_file_that_vanishes_at_the_gate_is_a_failed_launch() {
+    let stage = Stage::new();
+    let program = stage.write("tool", "#!/bin/sh\nexit 3\n", 0o755);
+    let order = Order::new::<&str>(&stage, &program, []);
+    let mut holder = Holder::start(&stage);
+    let root = holder.gate(&order);
+    std::fs::remove_file(&program).expect("a file of the stage");
+    holder.send(&Request::Release);
+    let failure = crate::until_failure(&mut holder);
+    assert_eq!(
+        (failure.stage, failure.errno),
+        (xioflow_protocol::Stage::Exec, ENOENT)
+    );
+    assert!(wait::pid_gone(root, Deadline::usual()));
 }

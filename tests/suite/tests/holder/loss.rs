@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use rustix::process::{Pid, Signal, kill_process};
 use xioflow_kit::{Deadline, Holder, Order, Stage, each_user, wait};
 use xioflow_protocol::{Exit, HELPER_EXIT_OK, LAST_WORD_FORMAT, StopPlan, SurvivorEnd};
 
@@ -158,26 +159,47 @@ fn a_tree_is_ended_where_no_last_word_can_be_written() {
 
 #[test]
 fn signals_for_the_session_of_the_host_do_not_reach_the_helper() {
-    use rustix::process::{Pid, Signal, kill_process};
     let stage = Stage::new();
-    let ready = stage.path("ready");
-    let order = Order::fixture(
-        &stage,
-        &["--ready", ready.to_str().expect("ASCII"), "sleep"],
-    );
     let mut holder = Holder::start(&stage);
-    holder.run(&order);
-    stage.wait_ready(&ready);
-    let helper = Pid::from_raw(i32::try_from(holder.pid()).expect("a pid")).expect("not 0");
+    holder.greet();
+    let helper = raw(holder.pid());
     assert_eq!(
         rustix::process::getsid(Some(helper)).ok(),
         Some(helper),
         "a session of its own"
     );
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
-        kill_process(helper, signal).expect("a helper of ours");
+}
+
+#[test]
+fn a_helper_that_is_told_to_end_takes_its_tree_along() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let stage = Stage::new();
+        let ready = stage.path("ready");
+        let words = [
+            "--ready",
+            ready.to_str().expect("ASCII"),
+            "escape-setsid",
+            "ignore",
+            "2",
+        ];
+        let order = Order::fixture(&stage, &words);
+        let mut holder = Holder::start(&stage);
+        holder.run(&order);
+        let pids = stage.wait_ready(&ready);
+        kill_process(raw(holder.pid()), signal).expect("a helper of ours");
+        let (replies, _) = crate::until_empty(&mut holder);
+        assert_all_gone(&pids);
+        let killed = Exit::Signaled {
+            signal: signal::KILL,
+            core: false,
+        };
+        assert_eq!(crate::root_exit(&replies), killed);
     }
-    assert!(matches!(holder.reply(), xioflow_protocol::Reply::Running));
-    holder.send(&xioflow_protocol::Request::Stop(StopPlan::kill(10_000)));
-    crate::until_empty(&mut holder);
+}
+
+fn raw(pid: u32) -> Pid {
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a pid")
 }

@@ -240,16 +240,46 @@ fn frames_may_come_in_pieces() {
 fn frames_may_come_at_once() {
     let stage = Stage::new();
     let order = traced(&stage);
-    let descriptors = order.descriptors.each_ref().map(AsFd::as_fd);
-    let mut frames = Vec::new();
-    encode(&Request::Launch(order.launch.clone()), &mut frames).expect("a frame");
-    encode(&Request::Release, &mut frames).expect("a frame");
     let mut holder = Holder::start(&stage);
-    holder.greet();
-    holder.send_bytes(&frames, &descriptors);
+    let hello = Hello {
+        protocol: PROTOCOL_VERSION,
+        release: "1".into(),
+        identity: None,
+        features: Vec::new(),
+    };
+    send_at_once(
+        &holder,
+        &order,
+        [Request::Hello(hello), Request::Launch(order.launch.clone())],
+    );
+    assert!(matches!(holder.reply(), Reply::Hello(_)));
     assert!(matches!(holder.reply(), Reply::Spawned { .. }));
+    holder.send(&Request::Release);
     crate::until_empty(&mut holder);
     assert!(stage.path("trace").exists());
+}
+
+/// No supervisor can have recorded a command that it was not told of yet.
+#[test]
+fn a_release_that_comes_with_the_launch_is_refused() {
+    let stage = Stage::new();
+    let order = traced(&stage);
+    let mut holder = Holder::start(&stage);
+    holder.greet();
+    send_at_once(
+        &holder,
+        &order,
+        [Request::Launch(order.launch.clone()), Request::Release],
+    );
+    assert_refuses(&stage, &mut holder, &ProtocolFault::OutOfOrder);
+}
+
+fn send_at_once(holder: &Holder<'_>, order: &Order, requests: [Request; 2]) {
+    let mut frames = Vec::new();
+    for request in requests {
+        encode(&request, &mut frames).expect("a frame");
+    }
+    holder.send_bytes(&frames, &order.descriptors.each_ref().map(AsFd::as_fd));
 }
 
 /// By hand there is no socket to talk over, and the helper says that to whoever tried.

@@ -230,6 +230,11 @@ fn waiting_for_descendants_can_be_ended() {
     let (_, end) = until_empty(&mut holder);
     assert_all_gone(&pids);
     assert_eq!(end.last_signal, Some(signal::KILL));
+    assert_eq!(
+        pids_of(&end.survivors),
+        sorted(pids[1..].to_vec()),
+        "they are named"
+    );
 }
 
 #[test]
