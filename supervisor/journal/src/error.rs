@@ -155,3 +155,46 @@ pub enum DataFault {
     #[error("{0} is out of range")]
     Range(i64),
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    fn of_errno(errno: Errno) -> Fault {
+        StorageError::new(Path::new("/"), "write", errno).fault
+    }
+
+    fn of_sqlite(code: i32) -> Fault {
+        let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        StorageError::new(Path::new("/"), "write", error).fault
+    }
+
+    #[test]
+    fn troubles_are_told_apart() {
+        assert_eq!(of_errno(Errno::ROFS), Fault::ReadOnly);
+        assert_eq!(of_errno(Errno::ACCESS), Fault::Denied);
+        assert_eq!(of_errno(Errno::NOSPC), Fault::Full);
+        assert_eq!(of_errno(Errno::DQUOT), Fault::Full);
+        assert_eq!(of_errno(Errno::OPNOTSUPP), Fault::NoLocks);
+        assert_eq!(of_errno(Errno::NOLCK), Fault::NoLocks);
+        assert_eq!(of_errno(Errno::IO), Fault::Other);
+        assert_eq!(of_sqlite(ffi::SQLITE_FULL), Fault::Full);
+        assert_eq!(of_sqlite(ffi::SQLITE_CORRUPT), Fault::Corrupt);
+        assert_eq!(of_sqlite(ffi::SQLITE_NOTADB), Fault::Corrupt);
+        assert_eq!(of_sqlite(ffi::SQLITE_READONLY), Fault::ReadOnly);
+        assert_eq!(of_sqlite(ffi::SQLITE_BUSY), Fault::Busy);
+        assert_eq!(of_sqlite(ffi::SQLITE_IOERR), Fault::Other);
+    }
+
+    #[test]
+    fn messages_name_the_file_and_the_remedy() {
+        let error = StorageError::new(Path::new("/d/domain.lock"), "lock", Errno::NOLCK);
+        assert_eq!(
+            error.to_string(),
+            "lock /d/domain.lock: the file system has no advisory locks; put the domain on a local file system"
+        );
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

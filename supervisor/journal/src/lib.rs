@@ -1,4 +1,52 @@
-//! The durable record of a domain: schema, writer, fence, reader.
+//! The durable record of a domain: who owns it, what ran in it, who holds what, what happened.
+//!
+//! A domain is a folder. One process at a time owns it, through a [`Journal`]; anybody may look
+//! on, through a [`Reader`]. Both answer the same questions, those of [`Query`]. This crate
+//! knows SQLite and that folder, and nothing of processes, frames or terminals.
+//!
+//! # Use
+//!
+//! ```
+//! use serde_json::json;
+//! use xioflow_journal::{Change, Journal, OpenOptions, Query, Reader, Task};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("domain");
+//! let journal = Journal::open(&path, &OpenOptions::default())?;
+//! let task = Task { id: "t".into(), name: "build".into(), created_at_ms: 0, meta: json!({}) };
+//! journal.commit(vec![Change::SaveTask(task)])?;
+//!
+//! let reader = Reader::open(&path)?;
+//! assert_eq!(reader.task("t")?.map(|t| t.name), Some("build".into()));
+//! journal.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What holds
+//!
+//! - A commit is all or nothing, and on disk when [`Journal::commit`] returns. Commits that come
+//!   together share one disk write; one that comes alone is written on the calling thread.
+//! - The rules of the record are checked inside the transaction, so no caller can race past
+//!   them: see [`Rejected`].
+//! - An owner that has lost its lock file or its epoch commits nothing more, ever:
+//!   [`CommitError::Fenced`].
+//! - A file that is foreign, newer or damaged is refused before anything is written to it.
+//! - Argument values, environment values and input have no place in the interface.
+//!
+//! # Limits inherited from the system
+//!
+//! - Locks and shared memory need a local file system; network file systems are refused where
+//!   they say so, and unsafe where they do not.
+//! - POSIX locks die with *any* descriptor of their file. While a process has a domain open, it
+//!   must not open and close `domain.db` by other means than this crate (or SQLite itself).
+//! - A wait for another owner that is given up leaves a thread asleep until that owner is gone:
+//!   fcntl(2) has no time limit. The thread then drops the lock at once; an opening without
+//!   wait in just that moment finds the domain in use.
+//!
+//! # Testing with it
+//!
+//! A domain in a temporary folder is cheap (some milliseconds) and real; there is no mock.
+//! [`Journal::stats`] counts transactions for tests of sharing.
+
 #![forbid(unsafe_code)]
 
 mod apply;

@@ -65,10 +65,25 @@ pub(crate) enum LockError {
 /// The lock, held until dropped.
 #[derive(Debug)]
 pub(crate) struct DomainLock {
-    file: File,
+    file: Locked,
     path: PathBuf,
     /// Whether this opening made the file.
     is_new: bool,
+}
+
+/// A file with the lock on it.
+///
+/// The lock is dropped explicitly. Closing the file would not do while another thread starts a
+/// program: until that has executed, it has a copy of every descriptor, and the lock lives as
+/// long as the last of them.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // What cannot be unlocked is unlocked by closing it.
+        fcntl(&self.0, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK))).ok();
+    }
 }
 
 /// Whether the lock file is still the one at its path.
@@ -115,7 +130,7 @@ impl DomainLock {
 
     /// Compares the file that is locked with the one at its path.
     pub(crate) fn standing(&self) -> io::Result<Standing> {
-        let ours = rustix::fs::fstat(&self.file)?;
+        let ours = rustix::fs::fstat(&self.file.0)?;
         match rustix::fs::stat(&self.path) {
             Ok(there) if there.st_dev == ours.st_dev && there.st_ino == ours.st_ino => {
                 Ok(Standing::InPlace)
@@ -129,13 +144,13 @@ impl DomainLock {
     /// Says in the file who holds the lock.
     pub(crate) fn write_note(&self, note: &LockNote) -> io::Result<()> {
         let text = serde_json::to_string(note)? + "\n";
-        self.file.write_all_at(text.as_bytes(), 0)?;
-        self.file.set_len(text.len() as u64)
+        self.file.0.write_all_at(text.as_bytes(), 0)?;
+        self.file.0.set_len(text.len() as u64)
     }
 
     /// Empties the file, so that nobody reads of an owner that has left.
     pub(crate) fn clear_note(&self) -> io::Result<()> {
-        self.file.set_len(0)
+        self.file.0.set_len(0)
     }
 
     /// Tells followers that something new can be read: sets the file's times, which inotify
@@ -148,7 +163,7 @@ impl DomainLock {
             tv_nsec: UTIME_NOW,
         };
         Ok(rustix::fs::futimens(
-            &self.file,
+            &self.file.0,
             &Timestamps {
                 last_access: now,
                 last_modification: now,
@@ -196,9 +211,9 @@ fn read_note(file: &File) -> Option<LockNote> {
 /// fcntl(2) has no time limit. So a thread waits in the kernel, without polling, and hands the
 /// locked file over. If nobody takes it any more, the thread drops it in the same moment: it
 /// remains until the owner leaves, holds nothing but one descriptor, and ends by itself.
-fn lock_within(file: File, wait: Duration) -> io::Result<Option<File>> {
+fn lock_within(file: File, wait: Duration) -> io::Result<Option<Locked>> {
     if try_lock(&file)? {
-        return Ok(Some(file));
+        return Ok(Some(Locked(file)));
     }
     if wait.is_zero() {
         return Ok(None);
@@ -207,7 +222,7 @@ fn lock_within(file: File, wait: Duration) -> io::Result<Option<File>> {
     thread::Builder::new()
         .name("domain-lock".into())
         .spawn(move || {
-            let result = wait_for_lock(&file).map(|()| file);
+            let result = wait_for_lock(&file).map(|()| Locked(file));
             // A receiver that is gone has given up; the file comes back in the error and is dropped.
             drop(hand_over.send(result));
         })?;
@@ -221,7 +236,7 @@ fn lock_within(file: File, wait: Duration) -> io::Result<Option<File>> {
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file())) {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
         Ok(_) => Ok(true),
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
         Err(e) => Err(e.into()),
@@ -230,7 +245,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 fn wait_for_lock(file: &File) -> io::Result<()> {
     loop {
-        match fcntl(file, FcntlArg::F_OFD_SETLKW(&whole_file())) {
+        match fcntl(file, FcntlArg::F_OFD_SETLKW(&whole_file(libc::F_WRLCK))) {
             Ok(_) => return Ok(()),
             Err(Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
@@ -240,21 +255,22 @@ fn wait_for_lock(file: &File) -> io::Result<()> {
 
 /// Whether an exclusive lock would conflict. The kernel answers for a read-only file as well.
 fn is_held(file: &File) -> io::Result<bool> {
-    let mut question = whole_file();
+    let mut question = whole_file(libc::F_WRLCK);
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut question))?;
     Ok(i32::from(question.l_type) != libc::F_UNLCK)
 }
 
-/// An exclusive lock from the first byte to the last, however many there will be. `l_pid` must
-/// be 0 for this kind of lock.
-fn whole_file() -> libc::flock {
+/// A lock of this type from the first byte to the last, however many there will be. `l_pid`
+/// must be 0 for this kind of lock.
+fn whole_file(lock_type: i32) -> libc::flock {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "the constants are 1 and 0, the fields 16 bits wide"
+        reason = "constants from 0 to 2 for fields of 16 bits"
     )]
+    let (l_type, l_whence) = (lock_type as i16, libc::SEEK_SET as i16);
     libc::flock {
-        l_type: libc::F_WRLCK as i16,
-        l_whence: libc::SEEK_SET as i16,
+        l_type,
+        l_whence,
         l_start: 0,
         l_len: 0,
         l_pid: 0,
@@ -337,6 +353,18 @@ mod tests {
         assert_eq!(held.standing().unwrap(), Standing::Gone);
         drop(held);
         assert_eq!(waiter.join().unwrap(), Some(Standing::InPlace));
+    }
+
+    /// A copy of the descriptor stands for a program that another thread is starting.
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = lock_in(&folder);
+        let held = DomainLock::acquire(&path, Duration::ZERO).ok().unwrap();
+        let copy = held.file.0.try_clone().unwrap();
+        drop(held);
+        assert_eq!(owner_state(&path), OwnerState::Free);
+        drop(copy);
     }
 
     #[test]

@@ -200,3 +200,90 @@ impl<T, R> Seat<T, R> {
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    type Numbers = Queue<usize, usize>;
+
+    /// Lets others in line behind a worker that has begun, then lets the worker go on.
+    fn hold_up<'s>(scope: &'s thread::Scope<'s, '_>, queue: &'s Numbers) -> mpsc::Sender<()> {
+        let begun = std::sync::Arc::new(Barrier::new(2));
+        let (go, wait) = mpsc::channel();
+        let theirs = Arc::clone(&begun);
+        scope.spawn(move || {
+            queue.submit(0, |batch| {
+                theirs.wait();
+                wait.recv().unwrap();
+                batch
+            })
+        });
+        begun.wait();
+        go
+    }
+
+    fn until_waiting(queue: &Numbers, len: usize) {
+        while queue.waiting() < len {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_lone_caller_works_on_its_own_thread() {
+        let queue = Numbers::new();
+        let here = thread::current().id();
+        let answer = queue.submit(7, |batch| {
+            assert_eq!(thread::current().id(), here);
+            batch.iter().map(|n| n + 1).collect()
+        });
+        assert_eq!(answer, Some(8));
+    }
+
+    #[test]
+    fn batches_are_bounded_and_keep_the_order_of_arrival() {
+        const CALLERS: usize = BATCH_LEN_MAX + 3;
+        let queue = Numbers::new();
+        let batches = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            let go = hold_up(scope, &queue);
+            for n in 1..=CALLERS {
+                let (queue, batches) = (&queue, &batches);
+                scope.spawn(move || {
+                    let answer = queue.submit(n, |batch| {
+                        locked(batches).push(batch.clone());
+                        batch.iter().map(|n| n * 10).collect()
+                    });
+                    assert_eq!(answer, Some(n * 10));
+                });
+                until_waiting(queue, n);
+            }
+            go.send(()).unwrap();
+        });
+        let batches = batches.into_inner().unwrap();
+        let lengths: Vec<_> = batches.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [BATCH_LEN_MAX, CALLERS - BATCH_LEN_MAX]);
+        assert_eq!(batches.concat(), (1..=CALLERS).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_panic_is_answered_and_the_queue_goes_on() {
+        let queue = Numbers::new();
+        thread::scope(|scope| {
+            let go = hold_up(scope, &queue);
+            let queue = &queue;
+            let head = scope.spawn(move || queue.submit(1, |_| panic!("on purpose")));
+            until_waiting(queue, 1);
+            let behind = scope.spawn(move || queue.submit(2, |batch| batch));
+            until_waiting(queue, 2);
+            go.send(()).unwrap();
+            assert!(head.join().is_err());
+            assert_eq!(behind.join().unwrap(), None);
+        });
+        assert_eq!(queue.submit(3, |batch| batch), Some(3));
+    }
+}

@@ -1,4 +1,5 @@
 //! One owner at a time: the lock, the epoch, and what happens to an owner that lost either.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
@@ -98,14 +99,7 @@ fn hold_until_told() {
 #[test]
 fn a_killed_owner_leaves_its_commits_and_no_lock() {
     let place = Place::new();
-    let mut child = child("commit_until_killed", &place.root())
-        .stdin_stdout()
-        .spawn()
-        .unwrap();
-    let mut talk = Talk::with(&mut child);
-    talk.expect("committed");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_at("committed", "commit_until_killed", &place.root());
     let journal = place.open();
     assert_eq!(journal.claim().epoch, 2);
     assert_eq!(journal.unfinished().unwrap()[0].id, "o");

@@ -1,5 +1,6 @@
 //! Files at the place of the database that must be refused, by owner and reader alike, and
 //! stay as they are to the byte.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
 
@@ -193,13 +194,7 @@ fn an_empty_file_is_a_new_database() {
 fn a_newer_version_in_the_log_is_seen() {
     let place = Place::new();
     drop(place.open());
-    let mut child = child("write_a_newer_version_and_die", &place.root())
-        .stdin_stdout()
-        .spawn()
-        .unwrap();
-    Talk::with(&mut child).expect("written");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_at("written", "write_a_newer_version_and_die", &place.root());
     let database = place.root().join("domain.db");
     let log = place.root().join("domain.db-wal");
     let before = (bytes_of(&database), bytes_of(&log));

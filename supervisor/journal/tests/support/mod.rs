@@ -161,6 +161,16 @@ pub fn listen() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
+/// Runs a child until it says `line`, and kills it there.
+pub fn kill_at(line: &str, test: &str, folder: &Path) {
+    let mut child = child(test, folder).stdin_stdout().spawn().unwrap();
+    // Kept until the child is dead: hanging up would let it end in an orderly way.
+    let mut talk = Talk::with(&mut child);
+    talk.expect(line);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 pub trait Pipes {
     fn stdin_stdout(&mut self) -> &mut Self;
 }

@@ -1,0 +1,288 @@
+//! The rules of the record: what each change refuses, and that a refusal leaves nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use serde_json::json;
+use support::*;
+use xioflow_journal::{
+    Change, CommitError, Event, Finish, Journal, OperationStatus, Outcome, Query, Rejected,
+    RunStatus,
+};
+
+fn kinds(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|e| e.kind.as_str()).collect()
+}
+
+/// Commits what must be refused, and checks that nothing came of it.
+fn refused(journal: &Journal, changes: Vec<Change>) -> Rejected {
+    let before = (
+        journal.last_seq().unwrap(),
+        journal.leases().unwrap(),
+        journal.unfinished().unwrap(),
+    );
+    let error = journal.commit(changes).unwrap_err();
+    let after = (
+        journal.last_seq().unwrap(),
+        journal.leases().unwrap(),
+        journal.unfinished().unwrap(),
+    );
+    assert_eq!(before, after, "a refused commit has left something");
+    match error {
+        CommitError::Rejected(rejected) => rejected,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_indeterminate_operation_keeps_its_leases() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &["x"]), activate("o")])
+        .unwrap();
+    journal
+        .commit(vec![finish("o", Outcome::Indeterminate)])
+        .unwrap();
+    assert_eq!(journal.leases().unwrap().len(), 1);
+    assert_eq!(
+        refused(&journal, vec![register("p", &["y", "x"])]),
+        Rejected::ResourceHeld {
+            resource: "x".into(),
+            holder: "o".into()
+        }
+    );
+}
+
+#[test]
+fn leases_cannot_be_freed_without_proof_nor_kept_without_need() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    for (outcome, release_resources) in [(Outcome::Indeterminate, true), (Outcome::Failed, false)] {
+        let finish = Finish {
+            operation_id: "o".into(),
+            outcome,
+            result: json!({}),
+            outputs: vec![],
+            release_resources,
+        };
+        assert_eq!(
+            refused(&journal, vec![Change::FinishOperation(Box::new(finish))]),
+            Rejected::LeaseRule {
+                operation_id: "o".into(),
+                outcome
+            }
+        );
+    }
+}
+
+#[test]
+fn registering_needs_an_open_run_and_a_new_id() {
+    let place = Place::new();
+    let journal = place.open();
+    assert_eq!(
+        refused(&journal, vec![register("o", &[])]),
+        Rejected::NoSuchRun { run_id: "r".into() }
+    );
+    journal.commit(begin("r")).unwrap();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![register("o", &["y"])]),
+        Rejected::OperationExists {
+            operation_id: "o".into(),
+            run_id: "r".into(),
+            status: OperationStatus::IntentRegistered,
+            input_fingerprint: "fingerprint of o".into(),
+        }
+    );
+    journal
+        .commit(vec![
+            finish("o", Outcome::Succeeded),
+            end_run("r", RunStatus::Failed),
+        ])
+        .unwrap();
+    assert_eq!(
+        refused(&journal, vec![register("p", &[])]),
+        Rejected::RunEnded {
+            run_id: "r".into(),
+            status: RunStatus::Failed
+        }
+    );
+}
+
+#[test]
+fn an_operation_goes_one_way_only() {
+    use OperationStatus::{Active, Done, IntentRegistered, Stopping};
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let operation_id = || "o".to_owned();
+    for change in [activate("o"), stop("o"), finish("o", Outcome::Failed)] {
+        assert_eq!(
+            refused(&journal, vec![change]),
+            Rejected::NoSuchOperation {
+                operation_id: operation_id()
+            }
+        );
+    }
+    let not_active = |status| Rejected::NotActive {
+        operation_id: operation_id(),
+        status,
+    };
+    let not_registered = |status| Rejected::NotRegistered {
+        operation_id: operation_id(),
+        status,
+    };
+
+    journal.commit(vec![register("o", &[])]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![stop("o")]),
+        not_active(IntentRegistered)
+    );
+    journal.commit(vec![activate("o")]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![activate("o")]),
+        not_registered(Active)
+    );
+    journal.commit(vec![stop("o")]).unwrap();
+    assert_eq!(refused(&journal, vec![stop("o")]), not_active(Stopping));
+    assert_eq!(
+        refused(&journal, vec![activate("o")]),
+        not_registered(Stopping)
+    );
+    journal
+        .commit(vec![finish("o", Outcome::Cancelled)])
+        .unwrap();
+    assert_eq!(refused(&journal, vec![stop("o")]), not_active(Done));
+    assert_eq!(
+        refused(&journal, vec![finish("o", Outcome::Failed)]),
+        Rejected::AlreadyDone {
+            operation_id: operation_id(),
+            outcome: Outcome::Cancelled
+        }
+    );
+}
+
+#[test]
+fn a_run_ends_once() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![end_run("r", RunStatus::Failed)])
+        .unwrap();
+    let ended = journal.run("r").unwrap();
+    let receipt = journal
+        .commit(vec![end_run("r", RunStatus::Failed)])
+        .unwrap();
+    assert_eq!((receipt.first_seq, receipt.last_seq), (None, None));
+    assert_eq!(journal.run("r").unwrap(), ended);
+    for other in [
+        RunStatus::Succeeded,
+        RunStatus::Cancelled,
+        RunStatus::Indeterminate,
+    ] {
+        assert_eq!(
+            refused(&journal, vec![end_run("r", other)]),
+            Rejected::RunEnded {
+                run_id: "r".into(),
+                status: RunStatus::Failed
+            }
+        );
+    }
+    assert_eq!(
+        kinds(&journal.events(0, None, None).unwrap()),
+        ["RUN_STATUS_TRANSITION"]
+    );
+}
+
+#[test]
+fn a_run_begins_open_and_ends_terminal() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    for status in [
+        RunStatus::Queued,
+        RunStatus::Starting,
+        RunStatus::Running,
+        RunStatus::Stopping,
+    ] {
+        assert_eq!(
+            refused(&journal, vec![end_run("r", status)]),
+            Rejected::WrongRunStatus {
+                run_id: "r".into(),
+                status,
+                verb: "end"
+            }
+        );
+    }
+    let mut ended = run("s");
+    ended.status = RunStatus::Succeeded;
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(ended)]),
+        Rejected::WrongRunStatus {
+            run_id: "s".into(),
+            status: RunStatus::Succeeded,
+            verb: "begin"
+        }
+    );
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(run("r"))]),
+        Rejected::RunExists { run_id: "r".into() }
+    );
+    let mut homeless = run("s");
+    homeless.task_id = "none".into();
+    assert_eq!(
+        refused(&journal, vec![Change::AddRun(homeless)]),
+        Rejected::NoSuchTask {
+            task_id: "none".into()
+        }
+    );
+}
+
+#[test]
+fn a_run_cannot_succeed_before_its_operations_are_done() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &[]), activate("o")])
+        .unwrap();
+    assert_eq!(
+        refused(&journal, vec![end_run("r", RunStatus::Succeeded)]),
+        Rejected::RunUnfinished {
+            run_id: "r".into(),
+            operation_id: "o".into(),
+            status: OperationStatus::Active
+        }
+    );
+    journal
+        .commit(vec![
+            finish("o", Outcome::Succeeded),
+            end_run("r", RunStatus::Succeeded),
+        ])
+        .unwrap();
+}
+
+#[test]
+fn a_refused_change_takes_the_whole_commit_with_it() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &["x"])]).unwrap();
+    refused(&journal, vec![register("p", &["y"]), register("q", &["x"])]);
+    assert_eq!(journal.operation("p").unwrap(), None);
+}
+
+#[test]
+fn a_number_beyond_the_database_is_refused() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let mut new = new_operation("o", &[]);
+    new.timeout_ms = Some(u64::MAX);
+    assert_eq!(
+        refused(&journal, vec![Change::RegisterOperation(Box::new(new))]),
+        Rejected::TooLarge {
+            operation_id: "o".into(),
+            what: "time limit",
+            value: u64::MAX
+        }
+    );
+}
