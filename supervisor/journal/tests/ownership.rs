@@ -118,6 +118,85 @@ fn commit_until_killed() {
     listen();
 }
 
+/// Kills an owner in the middle of its work, wherever that happens to be.
+#[test]
+fn a_kill_in_the_middle_of_commits_loses_none_that_returned() {
+    let place = Place::new();
+    for round in 0..6_u32 {
+        let mut child = child("commit_pairs_for_ever", &place.root())
+            .stdin_stdout()
+            .spawn()
+            .unwrap();
+        let mut talk = Talk::with(&mut child);
+        talk.expect(&format!("epoch {} pair {}", round * 2 + 1, round * 7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let heard = talk.rest();
+        let last = heard.lines().last().map_or(round * 7, |line| {
+            line.rsplit_once(' ').unwrap().1.parse().unwrap()
+        });
+
+        let journal = place.open();
+        assert_eq!(journal.claim().epoch, i64::from(round * 2 + 2));
+        let epoch = round * 2 + 1;
+        let is_there = |pair: u32, half| {
+            journal
+                .operation(&format!("{epoch}-{pair}-{half}"))
+                .unwrap()
+                .is_some()
+        };
+        for pair in 0..=last {
+            assert!(
+                is_there(pair, "a") && is_there(pair, "b"),
+                "pair {pair} of {last} is lost"
+            );
+        }
+        assert_eq!(
+            is_there(last + 1, "a"),
+            is_there(last + 1, "b"),
+            "half a commit is there"
+        );
+        assert!(!is_there(last + 2, "a"));
+    }
+}
+
+#[test]
+#[ignore = "a child of a_kill_in_the_middle_of_commits_loses_none_that_returned"]
+fn commit_pairs_for_ever() {
+    let journal = Journal::open(child_folder(), &OpenOptions::default()).unwrap();
+    let epoch = journal.claim().epoch;
+    if epoch == 1 {
+        journal.commit(begin("r")).unwrap();
+    }
+    for pair in 0..u32::MAX {
+        let half = |half| register(&format!("{epoch}-{pair}-{half}"), &[]);
+        journal.commit(vec![half("a"), half("b")]).unwrap();
+        println!("epoch {epoch} pair {pair}");
+    }
+}
+
+#[test]
+fn what_a_crash_left_of_a_draft_is_removed() {
+    let place = Place::new();
+    fs::create_dir(place.root()).unwrap();
+    for suffix in ["", "-wal", "-journal"] {
+        fs::write(
+            place.root().join(format!("domain.db.new{suffix}")),
+            b"half a database",
+        )
+        .unwrap();
+    }
+    place.open_with_run().close().unwrap();
+    let left = fs::read_dir(place.root())
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    assert_eq!(
+        left.filter(|name| name.to_string_lossy().contains("new"))
+            .count(),
+        0
+    );
+}
+
 #[test]
 fn closing_marks_the_row_and_dropping_does_too() {
     let place = Place::new();

@@ -6,7 +6,7 @@
     reason = "each test file uses its own part of this"
 )]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -205,6 +205,14 @@ impl Talk {
                 "the child left after: {heard}"
             );
         }
+    }
+
+    /// What else a child that is gone has said, in whole lines.
+    pub fn rest(mut self) -> String {
+        let mut heard = String::new();
+        self.hear.read_to_string(&mut heard).unwrap();
+        heard.truncate(heard.rfind('\n').map_or(0, |end| end + 1));
+        heard
     }
 
     pub fn say(&mut self, line: &str) {
