@@ -40,7 +40,10 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { claimed } => {
-                write!(f, "frame of {claimed} bytes, at most {FRAME_LEN_MAX} are allowed")
+                write!(
+                    f,
+                    "frame of {claimed} bytes, at most {FRAME_LEN_MAX} are allowed"
+                )
             }
             Self::Malformed { len } => write!(f, "frame of {len} bytes is not a known message"),
             Self::Truncated { received } => {
@@ -69,7 +72,9 @@ pub fn encode<T: Encode<()>>(message: &T, out: &mut Vec<u8>) -> Result<(), Frame
         }
         _ => {
             out.truncate(start);
-            Err(FrameError::TooLong { claimed: u32::try_from(body_len).unwrap_or(u32::MAX) })
+            Err(FrameError::TooLong {
+                claimed: u32::try_from(body_len).unwrap_or(u32::MAX),
+            })
         }
     }
 }
@@ -85,7 +90,10 @@ impl Decoder {
     /// Makes a decoder for a stream that has not begun.
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), taken: 0 }
+        Self {
+            bytes: Vec::new(),
+            taken: 0,
+        }
     }
 
     /// Adds bytes that came from the stream.
@@ -119,7 +127,9 @@ impl Decoder {
             return Ok(None);
         };
         let mut decoder = minicbor::Decoder::new(body);
-        let message = decoder.decode().map_err(|_| FrameError::Malformed { len })?;
+        let message = decoder
+            .decode()
+            .map_err(|_| FrameError::Malformed { len })?;
         if decoder.position() != len {
             return Err(FrameError::Malformed { len });
         }

@@ -99,8 +99,12 @@ impl LastWord {
     /// # Errors
     /// [`LastWordError`] says by cause why it cannot be used.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LastWordError> {
-        let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(LastWordError::Foreign)?;
-        let (format, frame) = rest.split_first_chunk::<4>().ok_or(LastWordError::Foreign)?;
+        let rest = bytes
+            .strip_prefix(MAGIC.as_slice())
+            .ok_or(LastWordError::Foreign)?;
+        let (format, frame) = rest
+            .split_first_chunk::<4>()
+            .ok_or(LastWordError::Foreign)?;
         let found = u32::from_le_bytes(*format);
         if found != LAST_WORD_FORMAT {
             return Err(LastWordError::Format { found });
@@ -109,6 +113,8 @@ impl LastWord {
         decoder.push(frame);
         let word = decoder.next_message().map_err(LastWordError::Damaged)?;
         decoder.finish().map_err(LastWordError::Damaged)?;
-        word.ok_or(LastWordError::Damaged(FrameError::Truncated { received: frame.len() }))
+        word.ok_or(LastWordError::Damaged(FrameError::Truncated {
+            received: frame.len(),
+        }))
     }
 }

@@ -34,6 +34,9 @@ impl StopPlan {
     /// The plan that asks nothing: SIGKILL now, for at most `kill_ms` milliseconds.
     #[must_use]
     pub const fn kill(kill_ms: u32) -> Self {
-        Self { rungs: Vec::new(), kill_ms }
+        Self {
+            rungs: Vec::new(),
+            kill_ms,
+        }
     }
 }

@@ -106,6 +106,11 @@ impl ProcessNote {
     /// Makes a note from plain values.
     #[must_use]
     pub fn new(pid: u32, start_ticks: u64, command: Vec<u8>, uid: Option<u32>) -> Self {
-        Self { pid, start_ticks, command: command.into(), uid }
+        Self {
+            pid,
+            start_ticks,
+            command: command.into(),
+            uid,
+        }
     }
 }
