@@ -264,3 +264,7 @@ impl Ladder {
 fn polite_ms(rungs: &[Rung]) -> Millis {
     rungs.iter().map(|rung| Millis::from(rung.wait_ms)).sum()
 }
+
+#[cfg(test)]
+#[path = "ladder_tests.rs"]
+mod tests;

@@ -143,18 +143,20 @@ impl Operation {
         }
     }
 
-    /// Time has passed.
+    /// Time has passed. Also how the rest of a long round of waiting is taken up, and that must not
+    /// keep the ladder from its time: a tree that forks and exits without pause never runs dry.
     pub(crate) fn tick(&mut self, channel: &mut Channel) -> After {
-        if self.more_to_collect {
-            return self.collect(channel);
-        }
-        match self.stage {
+        let collected = match self.more_to_collect {
+            true => self.collect(channel),
+            false => After::Stay,
+        };
+        collected.and(|| match self.stage {
             Stage::Opened(_) | Stage::Vanished | Stage::Running => self.step(channel, Event::Tick),
             Stage::Closed { until } if now_ms() >= until => self.leave_closed(channel),
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Closed { .. } | Stage::Over => {
                 After::Stay
             }
-        }
+        })
     }
 
     /// The supervisor lets the command run. `None`: not now.

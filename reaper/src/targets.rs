@@ -96,10 +96,38 @@ pub(crate) fn plan(helper: Helper, listing: &[Descendant]) -> Vec<Target> {
         .collect()
 }
 
+/// Who got a signal already, so that nobody gets it twice.
+#[derive(Debug, Default)]
+pub(crate) struct Reached {
+    groups: BTreeSet<u32>,
+    processes: BTreeSet<u32>,
+}
+
+impl Reached {
+    /// Notes a target.
+    pub(crate) fn add(&mut self, target: &Target) {
+        match target {
+            Target::Group(group) => self.groups.insert(group.number()),
+            Target::Child(pid) | Target::Other { pid, .. } => self.processes.insert(pid.number()),
+        };
+    }
+
+    /// Whether a process was among the targets. One that has left its group since may have been
+    /// reached there or not: then twice is better than never.
+    pub(crate) fn has(&self, process: &Descendant) -> bool {
+        self.groups.contains(&process.group) || self.processes.contains(&process.pid)
+    }
+
+    /// Whether there was no target at all.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.groups.is_empty() && self.processes.is_empty()
+    }
+}
+
 impl Target {
     /// Sends a signal.
-    pub(crate) fn send(self, signal: Signal) -> Sent {
-        let outcome = match self {
+    pub(crate) fn send(&self, signal: Signal) -> Sent {
+        let outcome = match *self {
             Self::Group(group) => kill_group(group, signal),
             Self::Child(pid) => kill(pid, signal),
             Self::Other { pid, start_ticks } => send_verified(pid, start_ticks, signal),
@@ -126,4 +154,185 @@ fn is_still(pid: Pid, start_ticks: u64) -> bool {
     let mut line = StatLine::new();
     let stat = read_stat(pid.number(), &mut line);
     matches!(stat, Ok(Some(stat)) if stat.start_ticks == start_ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::{Command, Stdio};
+    use xioflow_facts::{ProcessState, identity};
+
+    const HELPER: Helper = Helper {
+        pid: 100,
+        group: 100,
+        session: 100,
+    };
+
+    fn process(pid: u32, parent: u32, group: u32, session: u32) -> Descendant {
+        let state = ProcessState::Sleeping;
+        Descendant {
+            pid,
+            parent,
+            group,
+            session,
+            start_ticks: 0,
+            state,
+            threads: 1,
+        }
+    }
+
+    fn zombie(pid: u32, parent: u32, group: u32, session: u32) -> Descendant {
+        Descendant {
+            state: ProcessState::Zombie,
+            ..process(pid, parent, group, session)
+        }
+    }
+
+    fn group(number: u32) -> Target {
+        Target::Group(GroupId::new(number).expect("a group"))
+    }
+
+    fn child(number: u32) -> Target {
+        Target::Child(Pid::new(number).expect("a process"))
+    }
+
+    fn other(number: u32) -> Target {
+        Target::Other {
+            pid: Pid::new(number).expect("a process"),
+            start_ticks: 0,
+        }
+    }
+
+    #[test]
+    fn a_group_held_by_a_child_is_reached_at_once() {
+        let tree = [
+            process(200, 100, 200, 200),
+            process(201, 200, 200, 200),
+            process(202, 201, 200, 200),
+        ];
+        assert_eq!(plan(HELPER, &tree), [group(200)]);
+    }
+
+    #[test]
+    fn who_is_in_no_held_group_is_reached_alone() {
+        let tree = [
+            process(200, 100, 200, 200),
+            // Below the root, in a session of its own: its number is held by nobody.
+            process(300, 200, 300, 300),
+            // Adopted, in a session of its own: held.
+            process(400, 100, 400, 400),
+            process(401, 400, 400, 400),
+        ];
+        assert_eq!(plan(HELPER, &tree), [group(200), group(400), other(300)]);
+    }
+
+    #[test]
+    fn a_group_of_the_helper_s_own_session_is_never_reached_as_a_whole() {
+        // A child before its setsid, and one that joined a group outside.
+        let tree = [process(200, 100, 100, 100), process(201, 100, 77, 100)];
+        assert_eq!(plan(HELPER, &tree), [child(200), child(201)]);
+    }
+
+    #[test]
+    fn a_dead_leader_holds_its_group_while_it_was_not_waited_for() {
+        let tree = [zombie(200, 100, 200, 200), process(201, 100, 200, 200)];
+        assert_eq!(plan(HELPER, &tree), [group(200)]);
+        assert_eq!(plan(HELPER, &tree[..1]), [], "nobody lives there");
+    }
+
+    #[test]
+    fn who_got_a_signal_is_not_among_the_missed() {
+        let mut reached = Reached::default();
+        assert!(reached.is_nobody());
+        reached.add(&group(200));
+        reached.add(&other(300));
+        assert!(reached.has(&process(201, 200, 200, 200)));
+        assert!(reached.has(&process(300, 200, 300, 300)));
+        // It left the group meanwhile: whether the signal came first cannot be told.
+        assert!(!reached.has(&process(201, 200, 201, 201)));
+    }
+
+    #[test]
+    fn a_process_with_another_start_time_is_not_signalled() {
+        let mut sleeper = Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("sleep runs");
+        let pid = Pid::new(sleeper.id()).expect("a process");
+        let who = identity(sleeper.id()).expect("readable").expect("alive");
+        let stranger = Target::Other {
+            pid,
+            start_ticks: who.start_ticks + 1,
+        };
+        assert_eq!(stranger.send(Signal::KILL), Sent::Gone);
+        assert!(
+            sleeper.try_wait().expect("ours").is_none(),
+            "it was not meant"
+        );
+        let itself = Target::Other {
+            pid,
+            start_ticks: who.start_ticks,
+        };
+        assert_eq!(itself.send(Signal::KILL), Sent::Delivered);
+        sleeper.wait().expect("ours");
+        assert_eq!(itself.send(Signal::KILL), Sent::Gone);
+    }
+
+    fn trees() -> impl Strategy<Value = Vec<Descendant>> {
+        // Small numbers, so that 0, 1, the helper and shared groups come up often.
+        let numbers = (0u32..8, 98u32..104, 0u32..4, 98u32..104, any::<bool>());
+        proptest::collection::vec(numbers, 0..20).prop_map(|all| {
+            all.into_iter()
+                .enumerate()
+                .map(|(at, (pid, parent, group, session, lives))| {
+                    let pid = if pid < 3 {
+                        pid
+                    } else {
+                        98 + u32::try_from(at).expect("few")
+                    };
+                    let group = [0, 1, 100, 98 + group][usize::try_from(group).expect("few")];
+                    let made = if lives { process } else { zombie };
+                    made(pid, parent, group, session)
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_target_is_the_helper_or_the_world(tree in trees()) {
+            for target in plan(HELPER, &tree) {
+                match target {
+                    Target::Group(group) => {
+                        prop_assert!(group.number() > 1 && group.number() != HELPER.group);
+                        prop_assert!(tree.iter().any(|p| p.group == group.number()
+                            && p.parent == HELPER.pid && p.session != HELPER.session));
+                    }
+                    Target::Child(pid) | Target::Other { pid, .. } => {
+                        prop_assert!(pid.number() > 1 && pid.number() != HELPER.pid);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn everyone_who_lives_is_reached_exactly_once(tree in trees()) {
+            let targets = plan(HELPER, &tree);
+            for process in tree.iter().filter(|p| !p.state.has_ended()) {
+                if Pid::new(process.pid).is_none() || process.pid == HELPER.pid {
+                    continue;
+                }
+                let ways = targets.iter().filter(|target| match target {
+                    Target::Group(group) => group.number() == process.group,
+                    Target::Child(pid) | Target::Other { pid, .. } => pid.number() == process.pid,
+                });
+                let same = tree.iter().filter(|p| p.pid == process.pid && !p.state.has_ended());
+                if same.count() == 1 {
+                    prop_assert_eq!(ways.count(), 1, "{:?} in {:?}", process, targets);
+                }
+            }
+        }
+    }
 }

@@ -17,11 +17,15 @@ use xioflow_sys::{
     AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, kill, kill_group, pidfd_signal_group,
 };
 
-use crate::targets::{Helper, Sent, Target, plan};
+use crate::targets::{Helper, Reached, Sent, Target, plan};
 
-/// How many newcomers of one sweep are asked for their group. One answer ends a whole group, and
-/// what is left over is asked in the next sweep.
+/// How many newcomers of one sweep are asked for their group. One answer ends a whole group at once;
+/// asking costs more than killing, so the rest of thousands are killed one by one.
 const GROUPS_ASKED_MAX: usize = 64;
+
+/// How many generations are killed one after the other before the rest is looked for below them.
+/// Most trees are flatter, and for those the walk would be the larger cost.
+const GENERATIONS_MAX: u32 = 4;
 
 /// One who outlived the root.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ struct Sweeps {
     found: usize,
     /// How many were waited for since.
     reaped: usize,
+    /// How many sweeps have found someone new since the last walk.
+    fruitful: u32,
 }
 
 impl Tree {
@@ -144,21 +150,32 @@ impl Tree {
 
     /// Sends a signal to every process of the tree, and SIGCONT after it so that those who are
     /// stopped can act on it. Says how many processes and groups it went to.
+    ///
+    /// Looks twice: between the first look and its signals a process may have left the group that
+    /// was to reach it, or have been born outside.
     pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
         self.last_signal = Some(signal.number());
-        let targets = match descendants(self.helper.pid) {
-            Ok(listing) => plan(self.helper, &listing.processes),
-            // Who is further down cannot be told; the root can still be reached.
-            Err(_) => self.root_alone(),
-        };
-        let mut reached = 0;
-        for target in targets {
-            if target.send(signal) == Sent::Delivered {
-                reached += 1;
-                let _continued = target.send(Signal::CONT);
+        let first = self.targets(&Reached::default());
+        let mut reached = Reached::default();
+        let sent = send_all(&first, signal, &mut reached);
+        sent + send_all(&self.targets(&reached), signal, &mut reached)
+    }
+
+    /// Everyone in the tree but those who were reached.
+    fn targets(&self, reached: &Reached) -> Vec<Target> {
+        match descendants(self.helper.pid) {
+            Ok(listing) => {
+                let missed: Vec<_> = listing
+                    .processes
+                    .into_iter()
+                    .filter(|p| !reached.has(p))
+                    .collect();
+                plan(self.helper, &missed)
             }
+            // Who is further down cannot be told; the root can still be reached.
+            Err(_) if reached.is_nobody() => self.root_alone(),
+            Err(_) => Vec::new(),
         }
-        reached
     }
 
     fn root_alone(&self) -> Vec<Target> {
@@ -190,13 +207,18 @@ impl Tree {
 
     /// Kills the children that came up since the last sweep, once enough of those are gone.
     pub(crate) fn sweep(&mut self) {
-        if self.sweeps.reaped * 2 >= self.sweeps.found {
-            self.sweep_children();
+        if self.sweeps.reaped * 2 < self.sweeps.found {
+            return;
+        }
+        self.sweep_children();
+        if self.sweeps.fruitful > GENERATIONS_MAX {
+            self.sweep_deep();
         }
     }
 
     fn sweep_children(&mut self) -> u32 {
         let Ok(found) = children(self.helper.pid) else {
+            // Nobody can be told from nobody's child: the ladder looks again when nothing moves.
             return 0;
         };
         self.sweeps.found = found.len();
@@ -214,6 +236,7 @@ impl Tree {
                 reached += u32::from(self.kill_group_of(pid, &mut groups));
             }
         }
+        self.sweeps.fruitful += u32::from(asked > 0);
         reached
     }
 
@@ -315,6 +338,18 @@ impl Tree {
             last_signal: self.last_signal,
         }
     }
+}
+
+fn send_all(targets: &[Target], signal: Signal, reached: &mut Reached) -> u32 {
+    let mut delivered = 0;
+    for target in targets {
+        reached.add(target);
+        if target.send(signal) == Sent::Delivered {
+            delivered += 1;
+            let _continued = target.send(Signal::CONT);
+        }
+    }
+    delivered
 }
 
 /// Says who the child at the gate is; the helper's boot is its boot.

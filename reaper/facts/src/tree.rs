@@ -31,7 +31,8 @@ pub struct Descendant {
     pub start_ticks: u64,
     /// What it was doing.
     pub state: ProcessState,
-    threads: u32,
+    /// How many threads it had.
+    pub threads: u32,
 }
 
 /// How descendants were found.
