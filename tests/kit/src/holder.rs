@@ -18,7 +18,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown,
     socketpair,
 };
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use xioflow_protocol::{
     Decoder, Descendants, Hello, LastWord, Launch, PROTOCOL_VERSION, Reply, Request, StopPlan,
     encode,
@@ -256,11 +256,16 @@ impl<'a> Holder<'a> {
     /// # Panics
     /// When the helper does not answer with its own.
     pub fn greet(&mut self) -> Hello {
-        self.send(&Request::Hello(our_hello()));
+        self.say_hello();
         match self.reply() {
             Reply::Hello(hello) => hello,
             other => panic!("expected a greeting, got {other:?}"),
         }
+    }
+
+    /// Greets without waiting for an answer.
+    pub fn say_hello(&self) {
+        self.send(&Request::Hello(our_hello()));
     }
 
     /// Greets and sends the order; what the helper answers is the next message.
@@ -311,6 +316,25 @@ impl<'a> Holder<'a> {
     /// When the kernel refuses.
     pub fn stop_sending(&self) {
         shutdown(self.socket(), Shutdown::Write).expect("shutdown of our half");
+    }
+
+    /// Stops the helper, so that what comes meanwhile reaches it all at once.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn freeze(&self) {
+        let pid = to_pid(self.pid());
+        kill_process(pid, Signal::STOP).expect("stop of our own child");
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), stopped).expect("a child of ours can be waited for");
+    }
+
+    /// Lets a stopped helper go on.
+    ///
+    /// # Panics
+    /// When the kernel refuses.
+    pub fn thaw(&self) {
+        kill_process(to_pid(self.pid()), Signal::CONT).expect("signal to our own child");
     }
 
     /// Ends the helper by SIGKILL.

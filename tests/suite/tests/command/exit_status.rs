@@ -96,7 +96,7 @@ fn a_missing_program_is_127_and_nothing_ran() {
                 .assert_complains("program");
             let (finished, document) = run_json(stage, &[], &[program]);
             finished.assert_code(127);
-            let expected = json!({ "status": "failed", "exitCode": null, "signal": null });
+            let expected = json!({ "status": "failed", "exitCode": 127, "signal": null });
             assert_fields(&document, &expected);
             let failure = json!({ "stage": "exec", "errno": 2, "code": "ENOENT" });
             assert_fields(&document["spawnFailure"], &failure);
@@ -124,7 +124,7 @@ fn what_cannot_be_executed_is_126() {
                 &document["spawnFailure"],
                 &json!({ "stage": "exec", "code": code }),
             );
-            assert_fields(&document, &json!({ "stdout": "", "exitCode": null }));
+            assert_fields(&document, &json!({ "stdout": "", "exitCode": 126 }));
         }
     });
 }

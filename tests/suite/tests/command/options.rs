@@ -78,6 +78,16 @@ fn a_cleared_environment_has_only_what_is_named() {
 }
 
 #[test]
+fn a_variable_that_is_not_there_cannot_be_passed_through() {
+    let stage = Stage::new();
+    let finished = run(&stage, &["--env", "ABSENT"], &["echo", "ran"]).finish();
+    finished
+        .assert_code(64)
+        .assert_stdout("")
+        .assert_complains("ABSENT");
+}
+
+#[test]
 fn an_operation_runs_once() {
     each_user(|stage| {
         let trace = stage.path("trace");

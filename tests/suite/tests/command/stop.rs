@@ -42,7 +42,7 @@ fn a_timeout_is_explained_to_people() {
     finished
         .assert_code(124)
         .assert_stdout("")
-        .assert_complains("200");
+        .assert_complains("timed out");
 }
 
 #[test]

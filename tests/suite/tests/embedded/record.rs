@@ -50,7 +50,10 @@ fn a_command_that_cannot_start_was_never_active() {
         .id("missing")
         .lease("r");
     let result = operation.run().expect("a result");
-    assert_eq!((result.exit_code, result.signal.as_deref()), (None, None));
+    assert_eq!(
+        (result.exit_code, result.signal.as_deref()),
+        (Some(127), None)
+    );
     let failure = result.spawn_failure.expect("why it did not start");
     assert_eq!(
         (failure.stage.as_str(), failure.code.as_str()),

@@ -125,6 +125,45 @@ fn survivors_of_a_tree_whose_root_has_gone_are_named() {
     );
 }
 
+/// The helper learns of the loss by its own answer, not by reading.
+#[test]
+fn a_host_that_leaves_before_it_is_greeted_is_noticed() {
+    let stage = Stage::new();
+    let mut holder = Holder::start(&stage);
+    holder.freeze();
+    holder.say_hello();
+    holder.hang_up();
+    holder.thaw();
+    assert_eq!(holder.wait().code(), Some(HELPER_EXIT_OK));
+}
+
+/// The same with a tree: its root ends, which the helper tries to tell before it reads.
+#[test]
+fn a_loss_that_is_noticed_by_an_answer_ends_the_tree() {
+    let stage = Stage::new();
+    let (ready, gate) = (stage.path("ready"), stage.path("gate"));
+    let script = format!(
+        "{} --exit 0 --ready {} daemonise ignore 2; until [ -e {} ]; do :; done; exit 3",
+        stage.fixture().display(),
+        ready.display(),
+        gate.display()
+    );
+    let mut order = Order::shell(&stage, &script);
+    order.launch.descendants = xioflow_protocol::Descendants::Wait;
+    let mut holder = Holder::start(&stage);
+    let root = holder.run(&order);
+    let pids = stage.wait_ready(&ready);
+    holder.freeze();
+    fs::write(&gate, "").expect("a file of the stage");
+    assert!(wait::pid_gone(root, Deadline::usual()));
+    holder.hang_up();
+    holder.thaw();
+    let word = order.last_word();
+    assert_all_gone(&pids);
+    assert_eq!(word.end.exit, Some(Exit::Exited { code: 3 }));
+    assert!(word.empty && word.stopped, "{word:?}");
+}
+
 #[test]
 fn half_a_frame_of_a_lost_host_is_a_loss_too() {
     let stage = Stage::new();

@@ -37,6 +37,19 @@ fn until_last(holder: &mut Holder<'_>) -> Vec<Reply> {
     replies
 }
 
+/// Takes messages up to the one that names survivors.
+fn until_survivors(holder: &mut Holder<'_>) {
+    loop {
+        match holder.reply() {
+            Reply::Survivors { .. } => return,
+            other => assert!(
+                !is_last(&other),
+                "over without a word of survivors: {other:?}"
+            ),
+        }
+    }
+}
+
 /// Takes messages up to `TreeEmpty`, and checks that the helper ends well after it.
 fn until_empty(holder: &mut Holder<'_>) -> (Vec<Reply>, TreeEnd) {
     let mut replies = until_last(holder);

@@ -226,6 +226,7 @@ fn waiting_for_descendants_can_be_ended() {
     let mut holder = Holder::start(&stage);
     holder.run(&order);
     let pids = stage.wait_ready(&ready);
+    crate::until_survivors(&mut holder);
     holder.send(&Request::Stop(StopPlan::kill(10_000)));
     let (_, end) = until_empty(&mut holder);
     assert_all_gone(&pids);
