@@ -1,0 +1,130 @@
+//! The ways to run a command that are compared.
+
+use std::env;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+use xioflow_kernel::journal::Outcome;
+use xioflow_kernel::{Domain, DomainOptions};
+
+/// The command that is run: the least there is.
+const PROGRAM: &str = "/bin/true";
+
+/// One way to run a command to its end.
+pub(crate) trait Way {
+    fn name(&self) -> &str;
+    fn run_true(&self) -> Result<(), Box<dyn Error>>;
+}
+
+/// The standard library: one process, nothing kept.
+pub(crate) struct Bare;
+
+impl Way for Bare {
+    fn name(&self) -> &'static str {
+        "bare spawn and wait"
+    }
+
+    fn run_true(&self) -> Result<(), Box<dyn Error>> {
+        let status = quiet(PROGRAM).status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{PROGRAM}: {status}").into())
+        }
+    }
+}
+
+/// The kernel inside this process, with its journal.
+pub(crate) struct Embedded {
+    name: &'static str,
+    domain: Domain,
+    // After the domain, which must be closed before its folder goes.
+    _folder: TempDir,
+}
+
+impl Embedded {
+    pub(crate) fn new(name: &'static str, warm_helpers: usize) -> Result<Self, Box<dyn Error>> {
+        let folder = folder()?;
+        let domain = DomainOptions::default()
+            .warm_helpers(warm_helpers)
+            .open(folder.path().join("domain"))?;
+        Ok(Self {
+            name,
+            domain,
+            _folder: folder,
+        })
+    }
+}
+
+impl Way for Embedded {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn run_true(&self) -> Result<(), Box<dyn Error>> {
+        let result = self.domain.run(xioflow_kernel::Command::new(PROGRAM))?;
+        if result.status == Outcome::Succeeded {
+            Ok(())
+        } else {
+            Err(format!("{PROGRAM}: {}", result.status).into())
+        }
+    }
+}
+
+/// `xioflow run` with nobody resident: opens and closes the domain each time.
+pub(crate) struct CommandLine {
+    program: PathBuf,
+    folder: TempDir,
+}
+
+impl CommandLine {
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+        let program = env::current_exe()?.with_file_name("xioflow");
+        if !program.exists() {
+            return Err(format!("{} is missing; run cargo xtask bench", program.display()).into());
+        }
+        Ok(Self {
+            program,
+            folder: folder()?,
+        })
+    }
+}
+
+impl Way for CommandLine {
+    fn name(&self) -> &'static str {
+        "xioflow run, nobody resident"
+    }
+
+    fn run_true(&self) -> Result<(), Box<dyn Error>> {
+        let status = quiet(&self.program)
+            .args(["run", "--domain"])
+            .arg(self.folder.path().join("domain"))
+            .args(["--", PROGRAM])
+            .status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("xioflow run: {status}").into())
+        }
+    }
+}
+
+fn quiet(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// A folder on the disk that builds are on: one in memory would make durability free.
+fn folder() -> Result<TempDir, Box<dyn Error>> {
+    let beside = env::current_exe()?;
+    let target = beside.parent().ok_or("this program has no folder")?;
+    Ok(tempfile::Builder::new()
+        .prefix("xioflow-bench-")
+        .tempdir_in(target)?)
+}
