@@ -93,7 +93,7 @@ fn a_missing_program_is_127_and_nothing_ran() {
             finished
                 .assert_code(127)
                 .assert_stdout("")
-                .assert_complains("program");
+                .assert_complains(program);
             let (finished, document) = run_json(stage, &[], &[program]);
             finished.assert_code(127);
             let expected = json!({ "status": "failed", "exitCode": 127, "signal": null });

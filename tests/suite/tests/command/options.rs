@@ -53,15 +53,7 @@ fn a_cleared_environment_has_only_what_is_named() {
             .finish()
             .assert_code(0)
             .assert_stdout("");
-        let options = [
-            "--clear-env",
-            "--env",
-            "A=1",
-            "--env",
-            "KEPT",
-            "--env",
-            "ABSENT",
-        ];
+        let options = ["--clear-env", "--env", "A=1", "--env", "KEPT"];
         let finished = run(stage, &options, &words)
             .env("KEPT", "k")
             .env("OTHER", "o")

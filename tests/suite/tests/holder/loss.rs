@@ -103,9 +103,9 @@ fn survivors_of_a_tree_whose_root_has_gone_are_named() {
     let mut order = Order::fixture(&stage, &arguments);
     order.launch.descendants = xioflow_protocol::Descendants::Wait;
     let mut holder = Holder::start(&stage);
-    let root = holder.run(&order);
+    holder.run(&order);
     let pids = stage.wait_ready(&ready);
-    assert!(wait::pid_gone(root, Deadline::usual()));
+    crate::until_survivors(&mut holder);
     holder.hang_up();
     let word = order.last_word();
     assert_all_gone(&pids);
