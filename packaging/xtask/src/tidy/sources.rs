@@ -15,6 +15,9 @@ const PRIVATE_PATHS: [&str; 3] = [
     concat!("/", "work/"),
 ];
 
+/// Whose folder an example may show.
+const NOBODYS_FOLDER: &str = concat!("/", "home/me/");
+
 const SLEEP: &str = concat!("thread::", "sleep");
 
 pub(super) fn check(files: &[PathBuf]) -> Result<Vec<Breach>, Failure> {
@@ -82,6 +85,9 @@ fn opening(path: &Path, text: &str) -> Option<Breach> {
 fn private_path(line: &str) -> Option<&'static str> {
     PRIVATE_PATHS.into_iter().find(|word| {
         line.match_indices(word).any(|(at, _)| {
+            if line[at..].starts_with(NOBODYS_FOLDER) {
+                return false;
+            }
             let before = line[..at].chars().next_back();
             before.is_none_or(|letter| !(letter.is_alphanumeric() || "_-./}<>*~".contains(letter)))
         })
@@ -132,6 +138,7 @@ mod tests {
             assert_eq!(private_path(&format!("var{word}notes")), None);
             assert_eq!(private_path(&format!("{{tmp}}{word}notes")), None);
         }
+        assert_eq!(private_path(&format!("see {NOBODYS_FOLDER}project")), None);
     }
 
     #[test]
