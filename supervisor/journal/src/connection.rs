@@ -49,14 +49,29 @@ pub(crate) fn checkpoint_on_close(connection: &Connection) -> Result<()> {
         .map(drop)
 }
 
-/// Makes commits durable (a commit returns after fdatasync(2) of the log) and foreign keys real.
+/// Makes commits durable and foreign keys real.
 /// Says whether the database really keeps a write-ahead log.
 pub(crate) fn set_for_writing(connection: &Connection) -> Result<bool> {
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    require_durable_commits(connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(mode == "wal")
+}
+
+/// Lets the next commits return before the log is on the disk.
+///
+/// For the owner's row only. A claim that a power failure takes back belongs to an owner that the
+/// same failure has ended, and whatever that owner committed has carried the claim to the disk
+/// with it. A release is followed by the checkpoint at close, which flushes the log first.
+pub(crate) fn relax_commits(connection: &Connection) -> Result<()> {
+    connection.pragma_update(None, "synchronous", "NORMAL")
+}
+
+/// Makes commits durable again: each returns after fdatasync(2) of the log, and of all that
+/// stands in it before.
+pub(crate) fn require_durable_commits(connection: &Connection) -> Result<()> {
+    connection.pragma_update(None, "synchronous", "FULL")
 }
 
 /// Asks SQLite what [`crate::header::Header::check`] asked the file: with a log beside it, the

@@ -235,6 +235,9 @@ fn claim(
 ) -> Result<Claim, OpenError> {
     let database = dir.database();
     let context = || StorageError::context(&database, "write");
+    if version == schema::SCHEMA_VERSION {
+        connection::relax_commits(writer).map_err(context())?;
+    }
     let transaction =
         Transaction::new_unchecked(writer, TransactionBehavior::Immediate).map_err(context())?;
     schema::migrate(&transaction, version).map_err(context())?;
@@ -250,6 +253,7 @@ fn claim(
         drop(lock.clear_note());
         context()(e)
     })?;
+    connection::require_durable_commits(writer).map_err(context())?;
     Ok(claim)
 }
 

@@ -107,9 +107,8 @@ pub trait Query: sealed::Source + Sized {
 
     /// Operations that have no result, the oldest first.
     fn unfinished(&self) -> Result<Vec<Operation>, ReadError> {
-        // Spelled out by name, so that the index on status serves it.
         let sql = format!(
-            "SELECT {} FROM operations WHERE status IN ('pending', 'intent_registered', 'active', 'stopping')
+            "SELECT {} FROM operations WHERE status <> 'done'
              ORDER BY ordinal",
             rows::OPERATION
         );

@@ -11,6 +11,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::apply::{self, ApplyError, Rejected, Span};
 use crate::clock;
+use crate::connection;
 use crate::error::{DataError, StorageError};
 use crate::journal::CommitReceipt;
 use crate::lock::{DomainLock, Standing};
@@ -271,7 +272,8 @@ impl Writer {
         };
         let released = match &*locked(&self.poison) {
             Some(_) => Ok(()),
-            None => owner::release(&connection, &self.owner, clock::now_ms()),
+            None => connection::relax_commits(&connection)
+                .and_then(|()| owner::release(&connection, &self.owner, clock::now_ms())),
         };
         let closed = connection.close().map_err(|(_, e)| e);
         released
