@@ -79,7 +79,7 @@ pub use journal::{CommitReceipt, Journal, Stats};
 pub use lock::{LockNote, OwnerState};
 pub use model::*;
 pub use open::{OpenError, OpenOptions};
-pub use query::{OperationFilter, Query, ReadError};
+pub use query::{Counts, OperationFilter, Query, ReadError};
 pub use reader::Reader;
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
 pub use writer::{CommitError, FenceReason};

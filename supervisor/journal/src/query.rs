@@ -42,6 +42,17 @@ pub enum ReadError {
     Storage(#[from] StorageError),
 }
 
+/// How many operations there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub total: u64,
+    /// Those without a result.
+    pub unfinished: u64,
+    /// Those whose end cannot be proven.
+    pub indeterminate: u64,
+}
+
 /// Which operations to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OperationFilter {
@@ -103,6 +114,19 @@ pub trait Query: sealed::Source + Sized {
             (filter.run_id.as_deref(), status, limit(filter.limit)),
             rows::operation,
         )
+    }
+
+    /// How many operations there are.
+    fn counts(&self) -> Result<Counts, ReadError> {
+        let sql = "SELECT count(*), count(*) FILTER (WHERE status <> 'done'),
+                          count(*) FILTER (WHERE outcome = 'indeterminate') FROM operations";
+        let counted = first(self, sql, [], rows::counts)?;
+        // An aggregate without GROUP BY always has one row.
+        Ok(counted.unwrap_or(Counts {
+            total: 0,
+            unfinished: 0,
+            indeterminate: 0,
+        }))
     }
 
     /// Operations that have no result, the oldest first.

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::error::{DataError, DataFault};
 use crate::model::{Event, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName};
+use crate::query::Counts;
 
 /// Why a row could not be read.
 #[derive(Debug)]
@@ -229,6 +230,18 @@ pub(crate) fn lease(row: &Row<'_>) -> Result<Lease, RowError> {
         resource_id: row.get("resource_id")?,
         operation_id: row.get("operation_id")?,
         acquired_at_ms: row.get("acquired_at_ms")?,
+    })
+}
+
+pub(crate) fn counts(row: &Row<'_>) -> Result<Counts, RowError> {
+    let count = |at: usize| {
+        row.get::<_, i64>(at)
+            .map(|value| u64::try_from(value).unwrap_or(0))
+    };
+    Ok(Counts {
+        total: count(0)?,
+        unfinished: count(1)?,
+        indeterminate: count(2)?,
     })
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
@@ -21,19 +21,38 @@ use crate::output;
 const COPY_LEN: usize = 256 * 1024;
 
 pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
-    let reader = reader(cli)?;
     let stream = if args.stderr {
         Stream::Stderr
     } else {
         Stream::Stdout
     };
     let mut log = Log {
-        reader,
+        reader: reader(cli)?,
         operation_id: args.operation.clone(),
         stream,
+        onto: Stream::Stdout,
         printed: 0,
     };
-    match log.print(args.follow) {
+    conclude(log.print(args.follow))
+}
+
+/// Prints what a finished operation had printed, each stream on the one it was written to.
+pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Failure> {
+    for stream in [Stream::Stdout, Stream::Stderr] {
+        let mut log = Log {
+            reader: Reader::open(domain)?,
+            operation_id: operation_id.to_owned(),
+            stream,
+            onto: stream,
+            printed: 0,
+        };
+        conclude(log.print_stored())?;
+    }
+    Ok(())
+}
+
+fn conclude(printed: Result<Code, Stop>) -> Result<Code, Failure> {
+    match printed {
         Ok(code) => Ok(code),
         Err(Stop::Failed(failure)) => Err(*failure),
         // Like every filter that is cut off by the one behind it.
@@ -58,6 +77,8 @@ struct Log {
     reader: Reader,
     operation_id: String,
     stream: Stream,
+    /// The stream of this program that it goes to.
+    onto: Stream,
     printed: u64,
 }
 
@@ -159,13 +180,18 @@ impl Log {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
-        let mut out = io::stdout().lock();
-        out.write_all(bytes)
-            .and_then(|()| out.flush())
-            .map_err(|_| Stop::ReaderGone)?;
+        let written = match self.onto {
+            Stream::Stdout => put(&mut io::stdout().lock(), bytes),
+            Stream::Stderr => put(&mut io::stderr().lock(), bytes),
+        };
+        written.map_err(|_| Stop::ReaderGone)?;
         self.printed += bytes.len() as u64;
         Ok(())
     }
+}
+
+fn put(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 fn open(path: &PathBuf) -> io::Result<File> {
@@ -186,7 +212,7 @@ fn watch_failed(error: io::Error) -> Failure {
     Failure::of("watch", Code::Internal, &error)
 }
 
-fn unreadable(path: &std::path::Path, error: &io::Error) -> Failure {
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("failed to read {}: {error}", path.display());
     Failure::new("output_unreadable", Code::Internal, message)
         .hint("the operation's result still has its hash and its length")

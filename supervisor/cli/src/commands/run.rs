@@ -1,14 +1,16 @@
 //! `xioflow run`: one command, from the command line to its exit status.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use xioflow_kernel::journal::OpenError;
 use xioflow_kernel::{
-    Command, DEFAULT_CANCEL_GRACE, DescendantPolicy, Domain, DomainOptions, OperationBuilder,
-    OperationResult, Stdin,
+    Command, DEFAULT_CANCEL_GRACE, DescendantPolicy, Domain, DomainError, DomainOptions,
+    OperationBuilder, OperationResult, Stdin,
 };
 
 use crate::args::{Cli, Descendants, Driver, RunArgs};
@@ -26,10 +28,7 @@ const UNREAD_OUTPUT_MAX: usize = 64 * 1024;
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
     refuse_what_is_not_there(args)?;
     let command = command(args)?;
-    let domain = DomainOptions::default()
-        .wait(args.wait)
-        .warm_helpers(0)
-        .open(domain::locate(cli.domain.as_deref()))?;
+    let domain = open(domain::locate(cli.domain.as_deref()), args)?;
     report::recovered(domain.recovered(), args.quiet);
     let mut operation = operation(&domain, command, args)?;
     let grace = args.grace.unwrap_or(DEFAULT_CANCEL_GRACE);
@@ -48,15 +47,35 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
             output::complain(note);
         }
     }
-    finish(args, result?, &cancelled_by)
+    finish(args, &domain, result?, &cancelled_by)
 }
 
-fn finish(args: &RunArgs, result: OperationResult, by: &CancelledBy) -> Result<Code, Failure> {
+/// Opens the domain. A wait for its owner is announced to people, with the owner's name.
+fn open(folder: PathBuf, args: &RunArgs) -> Result<Domain, Failure> {
+    let options = DomainOptions::default().warm_helpers(0);
+    match options.open(&folder) {
+        Err(DomainError::Journal(owned @ OpenError::Owned { .. })) if !args.wait.is_zero() => {
+            if io::stderr().is_terminal() && !args.quiet {
+                let wait = humantime::format_duration(args.wait);
+                output::complain(&format!("{owned} (waiting up to {wait})"));
+            }
+            Ok(options.wait(args.wait).open(folder)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn finish(
+    args: &RunArgs,
+    domain: &Domain,
+    result: OperationResult,
+    by: &CancelledBy,
+) -> Result<Code, Failure> {
     let code = exit::of_result(&result, by.signal());
     if args.json {
         output::print_json(&result);
     } else if result.replayed {
-        report::replayed_output(&result);
+        super::logs::print_recorded(domain.folder(), &result.operation_id)?;
     }
     report::result(&result, code, args.quiet);
     Ok(code)
@@ -68,9 +87,8 @@ fn operation(
     args: &RunArgs,
 ) -> Result<OperationBuilder, Failure> {
     let asked = usize::try_from(args.max_output).unwrap_or(usize::MAX);
-    let replayable = args.op.is_some();
-    // Passed on as it comes, so memory need not hold it; only a replay prints from the result.
-    let limit = if args.json || replayable {
+    // Passed on as it comes, so memory need not hold it.
+    let limit = if args.json {
         asked
     } else {
         asked.min(UNREAD_OUTPUT_MAX)

@@ -1,7 +1,7 @@
 //! `xioflow status`: who owns the domain and what is going on in it.
 
 use serde::Serialize;
-use xioflow_kernel::journal::{OperationFilter, Outcome, Query};
+use xioflow_kernel::journal::Query;
 
 use super::reader;
 use crate::args::{Cli, StatusArgs};
@@ -16,16 +16,15 @@ struct Status {
     domain: String,
     owner: OwnerView,
     unfinished: Vec<OperationLine>,
-    operations_total: usize,
-    indeterminate_total: usize,
+    operations_total: u64,
+    indeterminate_total: u64,
     leases: Vec<LeaseView>,
     last_seq: i64,
 }
 
 pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
     let reader = reader(cli)?;
-    let operations = reader.operations(&OperationFilter::default())?;
-    let unclear = |outcome: Option<Outcome>| outcome == Some(Outcome::Indeterminate);
+    let counts = reader.counts()?;
     let status = Status {
         domain: reader.dir().root().display().to_string(),
         owner: reader.owner_state().into(),
@@ -34,8 +33,8 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
             .iter()
             .map(OperationLine::from)
             .collect(),
-        operations_total: operations.len(),
-        indeterminate_total: operations.iter().filter(|it| unclear(it.outcome)).count(),
+        operations_total: counts.total,
+        indeterminate_total: counts.indeterminate,
         leases: reader.leases()?.into_iter().map(LeaseView::from).collect(),
         last_seq: reader.last_seq()?,
     };

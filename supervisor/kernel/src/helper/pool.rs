@@ -35,7 +35,17 @@ struct State {
     target: usize,
     warm: VecDeque<HelperLink>,
     done: Vec<Child>,
+    abandoned: Vec<Child>,
     closing: bool,
+}
+
+impl State {
+    /// Waits for those that have exited, so that a long-lived host collects no zombies.
+    fn forget_exited(&mut self) {
+        // An error means that somebody else has waited for it.
+        self.abandoned
+            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    }
 }
 
 impl Shared {
@@ -56,6 +66,7 @@ impl Helpers {
             target,
             warm,
             done: Vec::new(),
+            abandoned: Vec::new(),
             closing: false,
         };
         let shared = Arc::new(Shared {
@@ -100,14 +111,19 @@ impl Helpers {
 
     /// Ends the link to a helper; its process is waited for in the background.
     pub(crate) fn retire(&self, link: HelperLink) {
-        self.shared.lock().done.push(link.into_child());
+        let mut state = self.shared.lock();
+        state.done.push(link.into_child());
+        state.forget_exited();
+        drop(state);
         self.shared.work.notify_one();
     }
 
-    /// Ends the link to a helper that may hang. Its process is left to end by itself: it does so
-    /// when it sees that its socket is closed, and is then a zombie until this process ends.
+    /// Ends the link to a helper that may hang. It ends by itself when it sees that its socket is
+    /// closed; nobody waits for that, but it is collected when it has.
     pub(crate) fn abandon(&self, link: HelperLink) {
-        drop(link.into_child());
+        let mut state = self.shared.lock();
+        state.abandoned.push(link.into_child());
+        state.forget_exited();
     }
 
     /// Closes every link and waits for every helper that had no tree to hold.

@@ -2,7 +2,6 @@
 //! something to say.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use xioflow_kernel::journal::{Outcome, TerminationReason};
 use xioflow_kernel::{Decision, OperationResult, SurvivorRecord, Verdict};
@@ -31,13 +30,6 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
             decision.operation_id, decision.evidence
         ));
     }
-}
-
-/// Prints the recorded output of an operation that was not executed again.
-pub(crate) fn replayed_output(result: &OperationResult) {
-    // A reader that has gone away does not change the recorded result.
-    io::stdout().write_all(result.stdout.as_bytes()).ok();
-    io::stderr().write_all(result.stderr.as_bytes()).ok();
 }
 
 /// Explains a result where its exit status alone would not.
