@@ -15,13 +15,7 @@ pub(crate) fn check() -> Result<String, Failure> {
         "warnings",
     ];
     run(&mut cargo(&lints))?;
-    let mut doc = cargo(&[
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-        "--quiet",
-    ]);
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok("formatted, without a lint, documented".to_owned())
 }
