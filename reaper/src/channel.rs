@@ -83,7 +83,11 @@ impl Channel {
                 return Input::Open;
             }
             match recv(self.socket, &mut buffer) {
-                Ok(received) if received.is_end() => return self.end(),
+                Ok(received) if received.is_end() => {
+                    // Only its own direction: it may still listen.
+                    self.stop_reading();
+                    return Input::End;
+                }
                 Ok(received) => {
                     self.decoder.push(&buffer[..received.len]);
                     self.descriptors.extend(received.descriptors);
@@ -107,11 +111,12 @@ impl Channel {
 
     /// Takes the next message.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, FrameError> {
-        if self.reading {
-            self.decoder.next_message()
-        } else {
-            Ok(None)
-        }
+        self.decoder.next_message()
+    }
+
+    /// Whether what has come ends with a whole message.
+    pub(crate) fn is_between_messages(&self) -> bool {
+        self.decoder.finish().is_ok()
     }
 
     /// Takes the descriptors that have come.
@@ -129,13 +134,18 @@ impl Channel {
         self.descriptors.len() + usize::from(self.descriptors_lost)
     }
 
-    /// Reads nothing more: what comes cannot be trusted.
-    pub(crate) fn stop_reading(&mut self) {
+    /// Forgets what has come and reads nothing more: it cannot be trusted.
+    pub(crate) fn stop_listening(&mut self) {
+        self.stop_reading();
+        self.decoder = Decoder::new();
+    }
+
+    fn stop_reading(&mut self) {
         self.reading = false;
         self.descriptors.clear();
     }
 
-    /// Neither reads nor writes any more: nobody is there.
+    /// Neither reads nor writes any more: nobody is there to do either.
     fn close(&mut self) {
         self.stop_reading();
         self.writing = false;
@@ -196,14 +206,8 @@ impl Channel {
     /// sent meanwhile is taken in, since closing over it would look like a broken connection.
     pub(crate) fn finish(&mut self) {
         let _no_more = shutdown_write(&self.socket);
-        self.reading = self.writing;
-        while self.reading {
-            let mut buffer = [0; 1024];
-            match recv(self.socket, &mut buffer) {
-                Ok(received) if !received.is_end() => {}
-                _ => self.reading = false,
-            }
-        }
+        let mut buffer = [0; 1024];
+        while recv(self.socket, &mut buffer).is_ok_and(|received| !received.is_end()) {}
     }
 }
 
@@ -246,7 +250,9 @@ mod tests {
         assert_eq!((arrived.descriptors.len(), arrived.lost), (1, false));
         drop(ours);
         assert_eq!(channel.receive(), Input::End);
-        assert!(channel.interest().is_none());
+        assert!(channel.interest().is_none() && channel.is_between_messages());
+        assert_eq!(channel.say(&Reply::Running), Input::End);
+        assert!(channel.is_gone());
     }
 
     #[test]

@@ -357,16 +357,12 @@ impl Operation {
         }
     }
 
-    /// Ends an operation whose command never ran.
+    /// Ends an operation whose command never ran. That it did not is worth a last word too: the
+    /// supervisor may have been lost between its record of the launch and the release.
     fn leave_closed(&mut self, channel: &Channel) -> After {
         self.stage = Stage::Over;
         let end = self.tree.end_empty();
-        // Before the release nothing was recorded, so there is nothing to add to a record.
-        if self.released {
-            self.leave(channel, end, true)
-        } else {
-            leave(HELPER_EXIT_OK)
-        }
+        self.leave(channel, end, true)
     }
 
     fn step(&mut self, channel: &mut Channel, event: Event) -> After {

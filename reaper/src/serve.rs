@@ -55,8 +55,10 @@ pub(crate) struct Server {
     phase: Phase,
     /// The exit status, once nothing is left to do but to say what waits to be said.
     leaving: Option<i32>,
-    /// The exit status of a helper that refused its peer.
+    /// Whether the peer was refused, which decides the exit status.
     refused: bool,
+    /// Whether the loss of the supervisor was dealt with.
+    lost: bool,
 }
 
 impl Server {
@@ -70,6 +72,7 @@ impl Server {
             phase: Phase::Greeting,
             leaving: None,
             refused: false,
+            lost: false,
         }
     }
 
@@ -85,6 +88,10 @@ impl Server {
             }
             for event in self.wait().into_iter().flatten() {
                 self.handle(event);
+                // An answer may be what finds out that nobody is there.
+                if self.channel.is_gone() {
+                    self.host_lost();
+                }
             }
         }
     }
@@ -133,9 +140,7 @@ impl Server {
             Event::Signal => self.take_signals(),
             Event::Host => self.hear_host(),
             Event::Room => {
-                if self.channel.flush() == Input::End {
-                    self.host_lost();
-                }
+                self.channel.flush();
             }
             Event::Deadline => self.operate(Operation::tick),
         }
@@ -180,7 +185,11 @@ impl Server {
         }
     }
 
+    /// Nobody is left to be told. Only the first time matters.
     fn host_lost(&mut self) {
+        if core::mem::replace(&mut self.lost, true) {
+            return;
+        }
         match &self.phase {
             Phase::Greeting | Phase::Idle => self.leave(HELPER_EXIT_OK),
             Phase::Holding(_) => self.operate(|operation, channel| {
@@ -194,7 +203,17 @@ impl Server {
         let input = self.channel.receive();
         self.take_requests();
         if input == Input::End {
-            self.host_lost();
+            self.end_of_host();
+        }
+    }
+
+    fn end_of_host(&mut self) {
+        match &self.phase {
+            // Before a launch somebody may still listen, and be told that half of a message is none.
+            Phase::Greeting | Phase::Idle if !self.channel.is_between_messages() => {
+                self.refuse(ProtocolFault::Malformed);
+            }
+            Phase::Greeting | Phase::Idle | Phase::Holding(_) => self.host_lost(),
         }
     }
 
@@ -217,7 +236,7 @@ impl Server {
     /// Says why the peer is not worth listening to, and ends what is held.
     fn refuse(&mut self, fault: ProtocolFault) {
         self.channel.say(&Reply::Refused(fault));
-        self.channel.stop_reading();
+        self.channel.stop_listening();
         self.refused = true;
         match &self.phase {
             Phase::Greeting | Phase::Idle => self.leave(HELPER_EXIT_PROTOCOL),
