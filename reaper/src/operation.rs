@@ -45,8 +45,17 @@ enum Stage {
     Running,
     /// Nothing of the command will run any more; the child is still to be waited for.
     Closed { until: Millis },
+    /// Everything was told, and the supervisor makes it durable.
+    Told(Account),
     /// Nothing is left to do.
     Over,
+}
+
+/// How the tree ended.
+#[derive(Debug, Clone)]
+struct Account {
+    end: TreeEnd,
+    empty: bool,
 }
 
 /// What the loop does next.
@@ -74,6 +83,10 @@ pub(crate) struct Operation {
     released: bool,
     host_lost: bool,
     stopped_for_loss: bool,
+    /// The supervisor will say when the account is durable.
+    waits_for_record: bool,
+    /// The supervisor wants to hear that nothing is left of a command that was not let run.
+    discarded: bool,
     /// More children have ended than one round waits for.
     more_to_collect: bool,
 }
@@ -89,6 +102,7 @@ impl Operation {
         command: &Command,
         terms: Terms,
         descriptors: Descriptors,
+        waits_for_record: bool,
     ) -> Result<Self, LaunchFailure> {
         let Spawned {
             child,
@@ -117,6 +131,8 @@ impl Operation {
             released: false,
             host_lost: false,
             stopped_for_loss: false,
+            waits_for_record,
+            discarded: false,
             more_to_collect: false,
         })
     }
@@ -127,7 +143,11 @@ impl Operation {
             Stage::Preparing(keeper) | Stage::Waiting(keeper) | Stage::Opened(keeper) => {
                 Some(keeper.as_fd())
             }
-            Stage::Vanished | Stage::Running | Stage::Closed { .. } | Stage::Over => None,
+            Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over => None,
         }
     }
 
@@ -137,7 +157,7 @@ impl Operation {
             return Some(0);
         }
         match self.stage {
-            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Over => None,
+            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Told(_) | Stage::Over => None,
             Stage::Opened(_) | Stage::Vanished | Stage::Running => self.ladder.deadline(),
             Stage::Closed { until } => Some(until),
         }
@@ -152,10 +172,12 @@ impl Operation {
         };
         collected.and(|| match self.stage {
             Stage::Opened(_) | Stage::Vanished | Stage::Running => self.step(channel, Event::Tick),
-            Stage::Closed { until } if now_ms() >= until => self.leave_closed(channel),
-            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Closed { .. } | Stage::Over => {
-                After::Stay
-            }
+            Stage::Closed { until } if now_ms() >= until => self.leave_closed(channel, false),
+            Stage::Preparing(_)
+            | Stage::Waiting(_)
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over => After::Stay,
         })
     }
 
@@ -173,7 +195,11 @@ impl Operation {
                 self.stage = crossed;
                 Some(After::Stay)
             }
-            early @ (Stage::Preparing(_) | Stage::Opened(_) | Stage::Running | Stage::Over) => {
+            early @ (Stage::Preparing(_)
+            | Stage::Opened(_)
+            | Stage::Running
+            | Stage::Told(_)
+            | Stage::Over) => {
                 self.stage = early;
                 None
             }
@@ -183,20 +209,34 @@ impl Operation {
     /// The supervisor does not let the command run. `None`: it is too late for that.
     pub(crate) fn discard(&mut self, _channel: &mut Channel) -> Option<After> {
         match self.stage {
-            Stage::Preparing(_) | Stage::Waiting(_) => Some(self.close()),
-            Stage::Vanished if !self.released => Some(self.close()),
+            Stage::Preparing(_) | Stage::Waiting(_) => Some(self.close_for_host()),
+            Stage::Vanished if !self.released => Some(self.close_for_host()),
             Stage::Closed { .. } => Some(After::Stay),
-            Stage::Vanished | Stage::Opened(_) | Stage::Running | Stage::Over => None,
+            Stage::Vanished | Stage::Opened(_) | Stage::Running | Stage::Told(_) | Stage::Over => {
+                None
+            }
         }
     }
 
-    /// The supervisor wants the tree to end. `None`: the command was not let run yet.
+    /// The supervisor wants the tree to end. `None`: it was not told of any yet.
     pub(crate) fn stop(&mut self, channel: &mut Channel, plan: StopPlan) -> Option<After> {
         match self.stage {
             Stage::Opened(_) | Stage::Running => Some(self.step(channel, Event::Stop(plan))),
-            Stage::Vanished | Stage::Closed { .. } | Stage::Over => Some(After::Stay),
-            Stage::Preparing(_) | Stage::Waiting(_) => None,
+            Stage::Waiting(_) => Some(self.close_for_host()),
+            // The request has crossed the news of the end.
+            Stage::Vanished | Stage::Closed { .. } | Stage::Told(_) | Stage::Over => {
+                Some(After::Stay)
+            }
+            Stage::Preparing(_) => None,
         }
+    }
+
+    /// The supervisor has made the account durable. `None`: it has none yet.
+    pub(crate) fn recorded(&mut self, _channel: &mut Channel) -> Option<After> {
+        matches!(self.stage, Stage::Told(_)).then(|| {
+            self.stage = Stage::Over;
+            leave(HELPER_EXIT_OK)
+        })
     }
 
     /// From now on there is nobody to tell.
@@ -208,16 +248,22 @@ impl Operation {
     pub(crate) fn abandon(&mut self, channel: &mut Channel, told: Option<Signal>) -> After {
         match self.stage {
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Vanished if !self.released => {
+                let after = self.close();
                 if let Some(signal) = told {
                     let subject = format!("helper was told to end by signal {}", signal.number());
                     self.fail(channel, failure(Step::Gate, Errno::EINTR, subject));
                 }
-                self.close()
+                after
             }
             Stage::Opened(_) | Stage::Running => {
                 self.stopped_for_loss |= self.host_lost;
                 let plan = self.terms.on_host_loss.clone();
                 self.step(channel, Event::Stop(plan))
+            }
+            Stage::Told(ref account) => {
+                let account = account.clone();
+                self.stage = Stage::Over;
+                self.leave_last_word(account)
             }
             Stage::Preparing(_)
             | Stage::Waiting(_)
@@ -227,11 +273,18 @@ impl Operation {
         }
     }
 
-    /// Closes the gate for good.
+    fn close_for_host(&mut self) -> After {
+        self.discarded = true;
+        self.close()
+    }
+
+    /// Closes the gate for good. A child that waits there sees it and exits.
     fn close(&mut self) -> After {
-        // Closing is enough; killing spares the wait for a child that is stuck in its preparation.
-        // It is our child and was not waited for, or it is gone already.
-        let _sent = kill(self.child, Signal::KILL);
+        if matches!(self.stage, Stage::Preparing(_)) {
+            // It may be stuck before the gate, at a folder of a server that does not answer. It
+            // is our child and was not waited for.
+            let _sent = kill(self.child, Signal::KILL);
+        }
         self.stage = Stage::Closed {
             until: now_ms() + CLOSED_WAIT_MS,
         };
@@ -244,9 +297,11 @@ impl Operation {
             Stage::Preparing(keeper) => self.hear_preparing(channel, keeper),
             Stage::Waiting(keeper) => self.hear_waiting(keeper),
             Stage::Opened(keeper) => self.hear_opened(channel, keeper),
-            other @ (Stage::Vanished | Stage::Running | Stage::Closed { .. } | Stage::Over) => {
-                self.stage = other;
-            }
+            other @ (Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over) => self.stage = other,
         }
         After::Stay
     }
@@ -334,7 +389,7 @@ impl Operation {
                 self.fail(channel, failure(Step::Gate, Errno::ESRCH, subject));
                 After::Stay
             }
-            Stage::Closed { .. } | Stage::Over => After::Stay,
+            Stage::Closed { .. } | Stage::Told(_) | Stage::Over => After::Stay,
         }
     }
 
@@ -345,24 +400,40 @@ impl Operation {
             | Stage::Waiting(_)
             | Stage::Vanished
             | Stage::Closed { .. }
+            | Stage::Told(_)
             | Stage::Over => After::Stay,
         }
     }
 
     fn nothing_left(&mut self, channel: &mut Channel) -> After {
         match self.stage {
-            Stage::Closed { .. } => self.leave_closed(channel),
+            Stage::Closed { .. } => self.leave_closed(channel, true),
             Stage::Opened(_) | Stage::Running => self.step(channel, Event::Empty),
-            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Vanished | Stage::Over => After::Stay,
+            Stage::Preparing(_)
+            | Stage::Waiting(_)
+            | Stage::Vanished
+            | Stage::Told(_)
+            | Stage::Over => After::Stay,
         }
     }
 
     /// Ends an operation whose command never ran. That it did not is worth a last word too: the
     /// supervisor may have been lost between its record of the launch and the release.
-    fn leave_closed(&mut self, channel: &Channel) -> After {
-        self.stage = Stage::Over;
-        let end = self.tree.end_empty();
-        self.leave(channel, end, true)
+    fn leave_closed(&mut self, channel: &mut Channel, empty: bool) -> After {
+        let end = if empty {
+            self.tree.end_empty()
+        } else {
+            self.tree.end_remaining()
+        };
+        // How the child ended says nothing of a command that it never was.
+        let end = TreeEnd { exit: None, ..end };
+        if self.discarded {
+            channel.say(&match empty {
+                true => Reply::TreeEmpty(end.clone()),
+                false => Reply::TreeRemains(end.clone()),
+            });
+        }
+        self.account(channel, Account { end, empty })
     }
 
     fn step(&mut self, channel: &mut Channel, event: Event) -> After {
@@ -403,24 +474,32 @@ impl Operation {
             Effect::FinishEmpty => {
                 let end = self.tree.end_empty();
                 channel.say(&Reply::TreeEmpty(end.clone()));
-                self.stage = Stage::Over;
-                return self.leave(channel, end, true);
+                return self.account(channel, Account { end, empty: true });
             }
             Effect::FinishRemains => {
                 let end = self.tree.end_remaining();
                 channel.say(&Reply::TreeRemains(end.clone()));
-                self.stage = Stage::Over;
-                return self.leave(channel, end, false);
+                return self.account(channel, Account { end, empty: false });
             }
         }
         After::Stay
     }
 
-    /// Leaves the last word if nobody heard the others.
-    fn leave(&mut self, channel: &Channel, end: TreeEnd, empty: bool) -> After {
-        if !self.host_lost && !channel.is_gone() {
-            return leave(HELPER_EXIT_OK);
+    /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
+    fn account(&mut self, channel: &Channel, account: Account) -> After {
+        self.stage = Stage::Over;
+        if self.host_lost || channel.is_gone() {
+            return self.leave_last_word(account);
         }
+        // Before the release nothing was recorded that an account could be missing from.
+        if self.waits_for_record && self.released {
+            self.stage = Stage::Told(account);
+            return After::Stay;
+        }
+        leave(HELPER_EXIT_OK)
+    }
+
+    fn leave_last_word(&self, account: Account) -> After {
         let word = LastWord {
             format: LAST_WORD_FORMAT,
             operation_id: self.terms.operation_id.clone(),
@@ -428,8 +507,8 @@ impl Operation {
             root: Some(self.tree.root().clone()),
             released: self.released,
             launch_failure: self.launch_failure.clone(),
-            end,
-            empty,
+            end: account.end,
+            empty: account.empty,
             written_at_ms: u64::try_from(now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
             stopped: self.stopped_for_loss,
         };

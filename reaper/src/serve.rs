@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor,
-    PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+    FEATURE_RECORDED, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch,
+    LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
 use xioflow_sys::{
     AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
@@ -55,6 +55,8 @@ pub(crate) struct Server {
     phase: Phase,
     /// The exit status, once nothing is left to do but to say what waits to be said.
     leaving: Option<i32>,
+    /// Whether the supervisor says when an account is durable.
+    waits_for_record: bool,
     /// Whether the peer was refused, which decides the exit status.
     refused: bool,
     /// Whether the loss of the supervisor was dealt with.
@@ -71,6 +73,7 @@ impl Server {
             channel,
             phase: Phase::Greeting,
             leaving: None,
+            waits_for_record: false,
             refused: false,
             lost: false,
         }
@@ -267,6 +270,7 @@ impl Server {
             (Phase::Idle, Request::Launch(launch)) => self.launch(launch),
             (Phase::Holding(_), Request::Release) => self.ask(Operation::release),
             (Phase::Holding(_), Request::Discard) => self.ask(Operation::discard),
+            (Phase::Holding(_), Request::Recorded) => self.ask(Operation::recorded),
             (Phase::Holding(_), Request::Stop(plan)) => match check_stop_plan("stop", &plan) {
                 Ok(()) => self.ask(|operation, channel| operation.stop(channel, plan)),
                 Err(Rejection::Fault(fault)) => self.refuse(fault),
@@ -274,11 +278,19 @@ impl Server {
             },
             (
                 Phase::Greeting,
-                Request::Launch(_) | Request::Release | Request::Discard | Request::Stop(_),
+                Request::Launch(_)
+                | Request::Release
+                | Request::Discard
+                | Request::Stop(_)
+                | Request::Recorded,
             )
             | (
                 Phase::Idle,
-                Request::Hello(_) | Request::Release | Request::Discard | Request::Stop(_),
+                Request::Hello(_)
+                | Request::Release
+                | Request::Discard
+                | Request::Stop(_)
+                | Request::Recorded,
             )
             | (Phase::Holding(_), Request::Hello(_) | Request::Launch(_)) => {
                 self.refuse(ProtocolFault::OutOfOrder);
@@ -300,11 +312,11 @@ impl Server {
         }
     }
 
-    fn greet(&mut self, hello: &Hello) {
-        if hello.protocol != PROTOCOL_VERSION {
+    fn greet(&mut self, theirs: &Hello) {
+        if theirs.protocol != PROTOCOL_VERSION {
             let fault = ProtocolFault::Version {
                 ours: PROTOCOL_VERSION,
-                theirs: hello.protocol,
+                theirs: theirs.protocol,
             };
             return self.refuse(fault);
         }
@@ -312,8 +324,9 @@ impl Server {
             protocol: PROTOCOL_VERSION,
             release: RELEASE.into(),
             identity: Some(self.ground.identity.clone()),
-            features: alloc::vec::Vec::new(),
+            features: alloc::vec![FEATURE_RECORDED.into()],
         };
+        self.waits_for_record = theirs.features.iter().any(|name| name == FEATURE_RECORDED);
         self.phase = Phase::Idle;
         self.channel.say(&Reply::Hello(hello));
         // Here and not in the child, where it would be on the way to the command.
@@ -338,8 +351,15 @@ impl Server {
         };
         let prepared = prepare(launch, self.ground.page_size);
         let started = prepared.and_then(|(command, terms)| {
-            Operation::start(&self.ground, &self.proof, &command, terms, descriptors)
-                .map_err(Rejection::Failure)
+            Operation::start(
+                &self.ground,
+                &self.proof,
+                &command,
+                terms,
+                descriptors,
+                self.waits_for_record,
+            )
+            .map_err(Rejection::Failure)
         });
         match started {
             Ok(operation) => {

@@ -17,6 +17,7 @@
 //!                                <- Reply::Survivors           only when there are some
 //! Request::Stop    ->            <- Reply::Signalled ...
 //!                                <- Reply::TreeEmpty | Reply::TreeRemains
+//! Request::Recorded ->                                            where both ends have it
 //! ```
 //!
 //! Neighbours: `xioflow-reaper` is one end, `xioflow-kernel` the other. `docs/protocol.md`
@@ -53,6 +54,13 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// A tree can have tens of thousands of members. A record that names 256 of them and counts
 /// the rest is still readable, and fits a frame many times over.
 pub const PROCESS_NOTES_MAX: usize = 256;
+
+/// The feature of a helper that waits, after its account of a released launch, until the supervisor
+/// says [`Request::Recorded`]. It is used when both ends name it.
+///
+/// Without it the helper leaves with its last reply, and a supervisor that is lost before it has
+/// made that durable loses the account; with it, the helper leaves a last word then.
+pub const FEATURE_RECORDED: &str = "recorded";
 
 /// Exit status of the helper after a launch it carried to the end.
 pub const HELPER_EXIT_OK: i32 = 0;

@@ -39,12 +39,16 @@ pub enum Request {
     /// Open the gate: the record of the launch is durable.
     #[n(2)]
     Release,
-    /// Close the gate: nothing of the command may run.
+    /// Close the gate: nothing of the command may run. Answered by [`Reply::TreeEmpty`].
     #[n(3)]
     Discard,
-    /// End the tree. A later plan replaces an earlier one where it is quicker.
+    /// End the tree. A later plan replaces an earlier one where it is quicker. At the gate it is
+    /// a [`Request::Discard`].
     #[n(4)]
     Stop(#[n(0)] StopPlan),
+    /// The outcome is durable. Only from supervisors that named [`crate::FEATURE_RECORDED`].
+    #[n(5)]
+    Recorded,
 }
 
 /// The descriptors of a launch, by position.
@@ -148,7 +152,7 @@ pub enum Reply {
         #[n(0)]
         root: Identity,
     },
-    /// The command did not start; nothing of it ran.
+    /// The command did not start; nothing of it ran. The last reply of its launch.
     #[n(2)]
     LaunchFailed(#[n(0)] LaunchFailure),
     /// The command's program was executed.

@@ -90,6 +90,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Release),
         Just(Request::Discard),
         plan().prop_map(Request::Stop),
+        Just(Request::Recorded),
     ]
 }
 
