@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use xioflow_kit::{Deadline, Stage, each_user, fixture_pids, wait};
 use xioflow_protocol::{Exit, LastWord};
 
-use crate::{fixture, run, shell};
+use crate::{fixture, run, shell, text};
 
 /// Waits for a last word in the domain's holders folder.
 fn last_word(domain: &Path) -> LastWord {
@@ -92,6 +93,68 @@ fn the_next_run_recovers_first_and_runs_nothing_again() {
             stage.living()
         );
     });
+}
+
+/// How many supervisors are killed, each a little later than the one before.
+const KILLS: u32 = 60;
+/// The difference between two kills; all of them together span a whole run.
+const KILL_STEP: Duration = Duration::from_micros(200);
+
+/// Before the gate, between the record and the release, while it runs, before its result: at
+/// whatever moment a supervisor dies, the next one decides, and nothing runs twice.
+#[test]
+fn a_supervisor_killed_at_any_moment_leaves_nothing_undecided() {
+    let stage = Stage::new();
+    let trace = stage.path("trace");
+    let program = stage.fixture();
+    for turn in 0..KILLS {
+        let id = format!("op-{turn}");
+        let words = [text(&program), "append-line", text(&trace), &id];
+        let started = run(&stage, &["--op", &id, "--wait", "20s"], &words).start();
+        // The time is not waited for anything: it is what this test varies.
+        let ended = wait::pid_gone(started.pid(), Deadline::after(KILL_STEP * turn));
+        if !ended {
+            started.signal(Signal::KILL);
+        }
+        drop(started.finish());
+        assert!(
+            stage.wait_empty(Deadline::usual()),
+            "turn {turn} leaves {:?}",
+            stage.living()
+        );
+    }
+    run(&stage, &["--op", "last"], &["true"])
+        .finish()
+        .assert_code(0);
+    let status = stage.xioflow().args(["status", "--json"]).finish().json();
+    let settled = serde_json::json!({ "unfinished": [], "leases": [], "indeterminateTotal": 0 });
+    crate::assert_fields(&status, &settled);
+    assert_ran_as_recorded(&stage, &trace);
+}
+
+/// Each operation has run at most once, and exactly once if it is recorded as a success.
+fn assert_ran_as_recorded(stage: &Stage, trace: &Path) {
+    let trace = fs::read_to_string(trace).unwrap_or_default();
+    let listed = stage
+        .xioflow()
+        .args(["list", "--json", "--limit", "1000"])
+        .finish()
+        .json();
+    let outcome = |id: &str| {
+        let mut operations = listed["operations"].as_array().expect("a list").iter();
+        let known = operations.find(|one| one["operationId"] == id);
+        known.map(|one| one["outcome"].as_str().expect("an outcome").to_owned())
+    };
+    for turn in 0..KILLS {
+        let id = format!("op-{turn}");
+        let times = trace.lines().filter(|line| *line == id).count();
+        match outcome(&id).as_deref() {
+            Some("succeeded") => assert_eq!(times, 1, "{id} is a success"),
+            Some("failed") => assert!(times <= 1, "{id} ran {times} times"),
+            None => assert_eq!(times, 0, "{id} ran without a record"),
+            Some(other) => panic!("{id} is {other}"),
+        }
+    }
 }
 
 #[test]

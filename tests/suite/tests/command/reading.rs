@@ -117,6 +117,42 @@ fn they_have_a_face_for_people() {
 }
 
 #[test]
+fn the_output_of_a_live_operation_can_be_followed() {
+    let stage = Stage::new();
+    let (words, ready) = fixture(&stage, &["print-then-sleep", "early"]);
+    let owner = run(&stage, &["--op", "live"], &words).start();
+    stage.wait_ready(&ready);
+    let mut follower = stage.xioflow().args(["logs", "live", "--follow"]).start();
+    follower.wait_for_output(b"early\n");
+    owner.signal(Signal::INT);
+    owner.finish().assert_code(130);
+    follower.finish().assert_code(0).assert_stdout("early\n");
+}
+
+#[test]
+fn events_can_be_followed() {
+    let stage = Stage::new();
+    run(&stage, &["--op", "first"], &["true"])
+        .finish()
+        .assert_code(0);
+    let mut follower = stage
+        .xioflow()
+        .args(["events", "--follow", "--json"])
+        .start();
+    follower.wait_for_output(b"\"first\"");
+    run(&stage, &["--op", "second"], &["true"])
+        .finish()
+        .assert_code(0);
+    follower.wait_for_output(b"\"second\"");
+    follower.signal(Signal::INT);
+    let finished = follower.finish();
+    assert!(
+        documents(&finished).len() >= 6,
+        "three events an operation\n{finished}"
+    );
+}
+
+#[test]
 fn an_unknown_operation_is_named() {
     let stage = Stage::new();
     run(&stage, &[], &["true"]).finish().assert_code(0);

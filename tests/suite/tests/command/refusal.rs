@@ -35,17 +35,30 @@ fn words_that_make_no_sense_are_64() {
     }
 }
 
+/// Options that need what this release or this host does not have.
+const BEYOND: [&[&str]; 9] = [
+    &["--memory", "512MiB"],
+    &["--pids", "16"],
+    &["--cpus", "1.5"],
+    &["--cpu-time", "60s"],
+    &["--driver", "cgroup"],
+    &["--driver", "pidns"],
+    &["--confine"],
+    &["--confine=landlock"],
+    &["--detach"],
+];
+
 #[test]
-fn limits_that_cannot_be_enforced_are_69_and_nothing_runs() {
+fn what_cannot_be_enforced_is_69_and_nothing_runs() {
     each_user(|stage| {
-        for limit in [["--memory", "512MiB"], ["--pids", "16"], ["--cpus", "1.5"]] {
+        for options in BEYOND {
             let trace = stage.path("trace");
-            let finished = run(stage, &limit, &["touch", text(&trace)]).finish();
-            finished
-                .assert_code(UNAVAILABLE)
-                .assert_stdout("")
-                .assert_complains(&limit[0][2..]);
+            let finished = run(stage, options, &["touch", text(&trace)]).finish();
+            finished.assert_code(UNAVAILABLE).assert_stdout("");
+            let name = options[0].split('=').next().expect("an option");
+            finished.assert_complains(name);
             assert!(!trace.exists(), "{finished}");
+            assert!(!stage.domain().exists(), "{finished}");
         }
     });
 }

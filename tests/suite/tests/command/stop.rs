@@ -117,7 +117,7 @@ fn being_asked_to_leave_cancels_too() {
         let finished = started.finish();
         let expected = json!({ "status": "cancelled", "terminationReason": "user_cancelled" });
         assert_fields(&finished.json(), &expected);
-        assert!(!finished.status.success(), "{finished}");
+        finished.assert_code(128 + signal.as_raw());
         assert!(pids.iter().all(|pid| !wait::is_alive(*pid)), "{finished}");
     }
 }
