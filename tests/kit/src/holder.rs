@@ -256,7 +256,15 @@ impl<'a> Holder<'a> {
     /// # Panics
     /// When the helper does not answer with its own.
     pub fn greet(&mut self) -> Hello {
-        self.say_hello();
+        self.greet_naming(&[])
+    }
+
+    /// Exchanges greetings, and names features of this end.
+    ///
+    /// # Panics
+    /// When the helper does not answer with its own greeting.
+    pub fn greet_naming(&mut self, features: &[&str]) -> Hello {
+        self.send(&Request::Hello(our_hello(features)));
         match self.reply() {
             Reply::Hello(hello) => hello,
             other => panic!("expected a greeting, got {other:?}"),
@@ -265,7 +273,7 @@ impl<'a> Holder<'a> {
 
     /// Greets without waiting for an answer.
     pub fn say_hello(&self) {
-        self.send(&Request::Hello(our_hello()));
+        self.send(&Request::Hello(our_hello(&[])));
     }
 
     /// Greets and sends the order; what the helper answers is the next message.
@@ -372,12 +380,12 @@ impl Drop for Holder<'_> {
 }
 
 /// The greeting of a supervisor of this build.
-fn our_hello() -> Hello {
+fn our_hello(features: &[&str]) -> Hello {
     Hello {
         protocol: PROTOCOL_VERSION,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         identity: None,
-        features: Vec::new(),
+        features: features.iter().map(|&name| name.to_owned()).collect(),
     }
 }
 

@@ -62,6 +62,13 @@ fn a_discard_runs_nothing() {
         let mut holder = Holder::start(stage);
         let root = holder.gate(&traced(stage));
         holder.send(&Request::Discard);
+        let answer = holder.reply();
+        let nothing =
+            |end: &xioflow_protocol::TreeEnd| end.exit.is_none() && end.survivors_total == 0;
+        assert!(
+            matches!(&answer, Reply::TreeEmpty(end) if nothing(end)),
+            "{answer:?}"
+        );
         assert_closed(stage, root);
         holder.hang_up();
         assert_eq!(holder.wait().code(), Some(HELPER_EXIT_OK));

@@ -1,5 +1,6 @@
 //! The real helper, spoken to in frames: what it promises, and what it refuses.
 
+mod account;
 mod child;
 mod gate;
 mod launch;
