@@ -13,6 +13,7 @@
 //! launch     a launch message, checked and prepared
 //! spawn      the ordered script of the child between fork and exec
 //! lookup     finding the program, and why it cannot be run
+//! elf        the loader that a program needs
 //! gate       what is said between helper and child before the command runs
 //! reap       the only place that waits for children
 //! targets    who is signalled, and how that is safe
@@ -33,6 +34,7 @@ extern crate alloc;
 extern crate std;
 
 mod channel;
+mod elf;
 mod emergency;
 mod gate;
 mod ladder;

@@ -6,9 +6,11 @@
 use core::ffi::CStr;
 
 use xioflow_sys::{
-    AsFd, CWD, Errno, FileKind, OpenFlags, access_execute, getdents, openat, pread, statat,
+    AsFd, BorrowedFd, CWD, Errno, FileKind, OpenFlags, access_execute, getdents, openat, pread,
+    statat,
 };
 
+use crate::elf;
 use crate::gate::Subject;
 use crate::launch::Command;
 
@@ -89,7 +91,12 @@ fn check(path: &CStr, depth: u32, subject: &mut Subject) -> Result<(), Refusal> 
         return Ok(());
     };
     match Format::of(&head[..len]) {
-        Format::Elf => Ok(()),
+        Format::Elf => {
+            check_loader(path, file.as_fd(), &head[..len], subject).map_err(|errno| Refusal {
+                errno,
+                depth: depth + 1,
+            })
+        }
         Format::Script(interpreter) if depth < INTERPRETERS_MAX => {
             check_interpreter(path, interpreter, depth, subject)
         }
@@ -98,6 +105,33 @@ fn check(path: &CStr, depth: u32, subject: &mut Subject) -> Result<(), Refusal> 
         Format::Other if may_have_handlers() => Ok(()),
         Format::BrokenScript | Format::Other => Err(refused(Errno::ENOEXEC)),
     }
+}
+
+/// A program without its loader: of another C library, or of another system's packages.
+fn check_loader(
+    program: &CStr,
+    file: BorrowedFd<'_>,
+    head: &[u8],
+    subject: &mut Subject,
+) -> Result<(), Errno> {
+    let Some((at, len)) = elf::interpreter(head) else {
+        return Ok(());
+    };
+    let mut path = [0; HEAD_LEN];
+    let wanted = usize::try_from(len).unwrap_or(HEAD_LEN).min(HEAD_LEN);
+    let Ok(read) = pread(file, &mut path[..wanted], at) else {
+        return Ok(());
+    };
+    // A path without its end is too long to be looked at here.
+    let Ok(path) = CStr::from_bytes_until_nul(&path[..read]) else {
+        return Ok(());
+    };
+    statat(CWD, path).map(drop).inspect_err(|_| {
+        subject.set(path.to_bytes());
+        subject.push(b" (loader of ");
+        subject.push(program.to_bytes());
+        subject.push(b")");
+    })
 }
 
 fn check_interpreter(
@@ -211,9 +245,9 @@ mod tests {
             Self(path)
         }
 
-        fn file(&self, name: &str, content: &str, mode: u32) -> String {
+        fn file(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> String {
             let path = self.0.join(name);
-            fs::write(&path, content).expect("written");
+            fs::write(&path, content.as_ref()).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("mode is set");
             path.to_str().expect("text").into()
         }
@@ -250,7 +284,7 @@ mod tests {
         assert_eq!(look(&script, None).as_deref(), Ok(&*script));
         let path = format!("/nowhere:{}:/bin", folder.path());
         assert_eq!(look("script", Some(&path)).as_deref(), Ok(&*script));
-        let outer = folder.file("outer", &format!("#!{script}\n"), 0o755);
+        let outer = folder.file("outer", format!("#!{script}\n"), 0o755);
         assert_eq!(look(&outer, None).as_deref(), Ok(&*outer));
     }
 
@@ -294,11 +328,22 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_loader_is_named_with_its_program() {
+        let folder = Folder::new("loader");
+        let found = folder.file("found", crate::elf::tests::program("/bin/sh"), 0o755);
+        assert_eq!(look(&found, None).as_deref(), Ok(&*found));
+        let lost = crate::elf::tests::program("/lib/ld-musl-nowhere.so.1");
+        let lost = folder.file("lost", lost, 0o755);
+        let expected = format!("/lib/ld-musl-nowhere.so.1 (loader of {lost})");
+        assert_eq!(look(&lost, None), Err((Errno::ENOENT, expected)));
+    }
+
+    #[test]
     fn a_loop_of_interpreters_ends() {
         let folder = Folder::new("loop");
         let path = folder.0.join("self");
         let path = path.to_str().expect("text");
-        folder.file("self", &format!("#!{path}\n"), 0o755);
+        folder.file("self", format!("#!{path}\n"), 0o755);
         assert!(matches!(look(path, None), Err((Errno::ELOOP, _))));
     }
 

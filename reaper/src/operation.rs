@@ -1,30 +1,29 @@
 //! One operation from its launch to its end: which stage it is in, and what each event means there.
 //!
-//! Joins the parts: `spawn` and `gate` before the command runs, `ladder` and `tree` after, and
-//! `last_word` when nobody is left to be told.
+//! Joins the parts: `spawn` and `gate` before the command runs, `ladder` and `tree` after. What the
+//! supervisor asks is in `asked`, what the child says in `heard`, what is left behind in `account`.
+
+mod account;
+mod asked;
+mod heard;
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use xioflow_protocol::{
-    Exit, HELPER_EXIT_OK, HELPER_EXIT_SYSTEM, Identity, LAST_WORD_FORMAT, LastWord, LaunchFailure,
-    Reply, Stage as Step, StopPlan, TreeEnd,
-};
-use xioflow_sys::{
-    AsFd, BorrowedFd, Clock, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above, kill, now,
-};
+use xioflow_protocol::{Exit, Identity, LaunchFailure, Reply, Stage as Step};
+use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above};
 
+use self::account::Account;
 use crate::channel::Channel;
-use crate::gate::{Keeper, Word};
+use crate::gate::Keeper;
 use crate::ladder::{Effect, Event, Ladder, Millis};
-use crate::last_word;
 use crate::launch::{Command, Descriptors, Terms};
 use crate::reap::{Left, harvest};
 use crate::serve::now_ms;
 use crate::setup::Ground;
 use crate::spawn::{Spawned, spawn};
-use crate::tree::{Tree, identify, never_executed};
+use crate::tree::{Tree, identify};
 
 /// How long a child that will not run is waited for. It was killed, so only the kernel can hold it;
 /// that the gate is closed does not depend on it.
@@ -49,13 +48,6 @@ enum Stage {
     Told(Account),
     /// Nothing is left to do.
     Over,
-}
-
-/// How the tree ended.
-#[derive(Debug, Clone)]
-struct Account {
-    end: TreeEnd,
-    empty: bool,
 }
 
 /// What the loop does next.
@@ -181,176 +173,6 @@ impl Operation {
         })
     }
 
-    /// The supervisor lets the command run. `None`: not now.
-    pub(crate) fn release(&mut self, _channel: &mut Channel) -> Option<After> {
-        match core::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Waiting(keeper) => {
-                keeper.open();
-                self.released = true;
-                self.stage = Stage::Opened(keeper);
-                Some(After::Stay)
-            }
-            // The request has crossed the news that the child is gone.
-            crossed @ (Stage::Vanished | Stage::Closed { .. }) => {
-                self.stage = crossed;
-                Some(After::Stay)
-            }
-            early @ (Stage::Preparing(_)
-            | Stage::Opened(_)
-            | Stage::Running
-            | Stage::Told(_)
-            | Stage::Over) => {
-                self.stage = early;
-                None
-            }
-        }
-    }
-
-    /// The supervisor does not let the command run. `None`: it is too late for that.
-    pub(crate) fn discard(&mut self, _channel: &mut Channel) -> Option<After> {
-        match self.stage {
-            Stage::Preparing(_) | Stage::Waiting(_) => Some(self.close_for_host()),
-            Stage::Vanished if !self.released => Some(self.close_for_host()),
-            Stage::Closed { .. } => Some(After::Stay),
-            Stage::Vanished | Stage::Opened(_) | Stage::Running | Stage::Told(_) | Stage::Over => {
-                None
-            }
-        }
-    }
-
-    /// The supervisor wants the tree to end. `None`: it was not told of any yet.
-    pub(crate) fn stop(&mut self, channel: &mut Channel, plan: StopPlan) -> Option<After> {
-        match self.stage {
-            Stage::Opened(_) | Stage::Running => Some(self.step(channel, Event::Stop(plan))),
-            Stage::Waiting(_) => Some(self.close_for_host()),
-            // The request has crossed the news of the end.
-            Stage::Vanished | Stage::Closed { .. } | Stage::Told(_) | Stage::Over => {
-                Some(After::Stay)
-            }
-            Stage::Preparing(_) => None,
-        }
-    }
-
-    /// The supervisor has made the account durable. `None`: it has none yet.
-    pub(crate) fn recorded(&mut self, _channel: &mut Channel) -> Option<After> {
-        matches!(self.stage, Stage::Told(_)).then(|| {
-            self.stage = Stage::Over;
-            leave(HELPER_EXIT_OK)
-        })
-    }
-
-    /// From now on there is nobody to tell.
-    pub(crate) fn note_host_lost(&mut self) {
-        self.host_lost = true;
-    }
-
-    /// Ends what is held, because the supervisor is gone or the helper itself was told to end.
-    pub(crate) fn abandon(&mut self, channel: &mut Channel, told: Option<Signal>) -> After {
-        match self.stage {
-            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Vanished if !self.released => {
-                let after = self.close();
-                if let Some(signal) = told {
-                    let subject = format!("helper was told to end by signal {}", signal.number());
-                    self.fail(channel, failure(Step::Gate, Errno::EINTR, subject));
-                }
-                after
-            }
-            Stage::Opened(_) | Stage::Running => {
-                self.stopped_for_loss |= self.host_lost;
-                let plan = self.terms.on_host_loss.clone();
-                self.step(channel, Event::Stop(plan))
-            }
-            Stage::Told(ref account) => {
-                let account = account.clone();
-                self.stage = Stage::Over;
-                self.leave_last_word(account)
-            }
-            Stage::Preparing(_)
-            | Stage::Waiting(_)
-            | Stage::Vanished
-            | Stage::Closed { .. }
-            | Stage::Over => After::Stay,
-        }
-    }
-
-    fn close_for_host(&mut self) -> After {
-        self.discarded = true;
-        self.close()
-    }
-
-    /// Closes the gate for good. A child that waits there sees it and exits.
-    fn close(&mut self) -> After {
-        if matches!(self.stage, Stage::Preparing(_)) {
-            // It may be stuck before the gate, at a folder of a server that does not answer. It
-            // is our child and was not waited for.
-            let _sent = kill(self.child, Signal::KILL);
-        }
-        self.stage = Stage::Closed {
-            until: now_ms() + CLOSED_WAIT_MS,
-        };
-        After::Stay
-    }
-
-    /// Hears what the child says at the gate.
-    pub(crate) fn hear_gate(&mut self, channel: &mut Channel) -> After {
-        match core::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Preparing(keeper) => self.hear_preparing(channel, keeper),
-            Stage::Waiting(keeper) => self.hear_waiting(keeper),
-            Stage::Opened(keeper) => self.hear_opened(channel, keeper),
-            other @ (Stage::Vanished
-            | Stage::Running
-            | Stage::Closed { .. }
-            | Stage::Told(_)
-            | Stage::Over) => self.stage = other,
-        }
-        After::Stay
-    }
-
-    fn hear_preparing(&mut self, channel: &mut Channel, keeper: Keeper) {
-        match keeper.listen() {
-            None => self.stage = Stage::Preparing(keeper),
-            Some(Word::Ready) => {
-                let root = self.tree.root().clone();
-                channel.say_with(&Reply::Spawned { root }, self.pidfd.take());
-                self.stage = Stage::Waiting(keeper);
-            }
-            Some(Word::Failed(failure)) => self.fail(channel, failure),
-            Some(Word::End) => self.stage = Stage::Vanished,
-        }
-    }
-
-    fn hear_waiting(&mut self, keeper: Keeper) {
-        match keeper.listen() {
-            // A child that waits has nothing to say.
-            None | Some(Word::Ready | Word::Failed(_)) => self.stage = Stage::Waiting(keeper),
-            Some(Word::End) => self.stage = Stage::Vanished,
-        }
-    }
-
-    fn hear_opened(&mut self, channel: &mut Channel, keeper: Keeper) {
-        match keeper.listen() {
-            None | Some(Word::Ready) => self.stage = Stage::Opened(keeper),
-            Some(Word::Failed(failure)) => self.fail(channel, failure),
-            // The socket ends by exec, and by death. The system marks which.
-            Some(Word::End) => match never_executed(self.child) {
-                Some(true) => self.stage = Stage::Vanished,
-                Some(false) | None => {
-                    self.stage = Stage::Running;
-                    channel.say(&Reply::Running);
-                }
-            },
-        }
-    }
-
-    /// The command did not start, and will not.
-    fn fail(&mut self, channel: &mut Channel, failure: LaunchFailure) {
-        channel.say(&Reply::LaunchFailed(failure.clone()));
-        self.launch_failure = Some(failure);
-        self.stage = Stage::Closed {
-            until: now_ms() + CLOSED_WAIT_MS,
-        };
-    }
-
     /// Waits for those who have ended.
     pub(crate) fn collect(&mut self, channel: &mut Channel) -> After {
         // Its end may have come between two looks; only before it is waited for can be told
@@ -417,25 +239,6 @@ impl Operation {
         }
     }
 
-    /// Ends an operation whose command never ran. That it did not is worth a last word too: the
-    /// supervisor may have been lost between its record of the launch and the release.
-    fn leave_closed(&mut self, channel: &mut Channel, empty: bool) -> After {
-        let end = if empty {
-            self.tree.end_empty()
-        } else {
-            self.tree.end_remaining()
-        };
-        // How the child ended says nothing of a command that it never was.
-        let end = TreeEnd { exit: None, ..end };
-        if self.discarded {
-            channel.say(&match empty {
-                true => Reply::TreeEmpty(end.clone()),
-                false => Reply::TreeRemains(end.clone()),
-            });
-        }
-        self.account(channel, Account { end, empty })
-    }
-
     fn step(&mut self, channel: &mut Channel, event: Event) -> After {
         let effects = self.ladder.step(event.clone(), now_ms());
         let effects = effects.unwrap_or_else(|illegal| {
@@ -450,7 +253,10 @@ impl Operation {
         match effect {
             Effect::NameSurvivors => {
                 let (processes, total) = self.tree.name_survivors();
-                channel.say(&Reply::Survivors { processes, total });
+                // All of them may be ending at this very moment.
+                if total > 0 {
+                    channel.say(&Reply::Survivors { processes, total });
+                }
             }
             Effect::Signal(number) => {
                 // Plans were checked when they came, so the number is one.
@@ -484,43 +290,6 @@ impl Operation {
         }
         After::Stay
     }
-
-    /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
-    fn account(&mut self, channel: &Channel, account: Account) -> After {
-        self.stage = Stage::Over;
-        if self.host_lost || channel.is_gone() {
-            return self.leave_last_word(account);
-        }
-        // Before the release nothing was recorded that an account could be missing from.
-        if self.waits_for_record && self.released {
-            self.stage = Stage::Told(account);
-            return After::Stay;
-        }
-        leave(HELPER_EXIT_OK)
-    }
-
-    fn leave_last_word(&self, account: Account) -> After {
-        let word = LastWord {
-            format: LAST_WORD_FORMAT,
-            operation_id: self.terms.operation_id.clone(),
-            holder: self.helper.clone(),
-            root: Some(self.tree.root().clone()),
-            released: self.released,
-            launch_failure: self.launch_failure.clone(),
-            end: account.end,
-            empty: account.empty,
-            written_at_ms: u64::try_from(now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
-            stopped: self.stopped_for_loss,
-        };
-        match last_word::leave(self.holders.as_fd(), &self.terms.last_word_name, &word) {
-            Ok(()) => leave(HELPER_EXIT_OK),
-            Err(_) => leave(HELPER_EXIT_SYSTEM),
-        }
-    }
-}
-
-const fn leave(status: i32) -> After {
-    After::Leave { status }
 }
 
 impl After {

@@ -154,11 +154,13 @@ impl Tree {
     /// Looks twice: between the first look and its signals a process may have left the group that
     /// was to reach it, or have been born outside.
     pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
-        self.last_signal = Some(signal.number());
-        let first = self.targets(&Reached::default());
         let mut reached = Reached::default();
-        let sent = send_all(&first, signal, &mut reached);
-        sent + send_all(&self.targets(&reached), signal, &mut reached)
+        let first = send_all(&self.targets(&reached), signal, &mut reached);
+        let second = send_all(&self.targets(&reached), signal, &mut reached);
+        if first + second > 0 {
+            self.last_signal = Some(signal.number());
+        }
+        first + second
     }
 
     /// Everyone in the tree but those who were reached.

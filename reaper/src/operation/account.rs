@@ -1,0 +1,75 @@
+//! The account of an operation: told, recorded, or left as a last word.
+
+use xioflow_protocol::{
+    HELPER_EXIT_OK, HELPER_EXIT_SYSTEM, LAST_WORD_FORMAT, LastWord, Reply, TreeEnd,
+};
+use xioflow_sys::{AsFd, Clock, now};
+
+use super::{After, Operation, Stage};
+use crate::channel::Channel;
+use crate::last_word;
+
+/// How the tree ended.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    pub(super) end: TreeEnd,
+    pub(super) empty: bool,
+}
+
+impl Operation {
+    /// Ends an operation whose command never ran. That it did not is worth a last word too: the
+    /// supervisor may have been lost between its record of the launch and the release.
+    pub(super) fn leave_closed(&mut self, channel: &mut Channel, empty: bool) -> After {
+        let end = if empty {
+            self.tree.end_empty()
+        } else {
+            self.tree.end_remaining()
+        };
+        // How the child ended says nothing of a command that it never was.
+        let end = TreeEnd { exit: None, ..end };
+        if self.discarded {
+            channel.say(&match empty {
+                true => Reply::TreeEmpty(end.clone()),
+                false => Reply::TreeRemains(end.clone()),
+            });
+        }
+        self.account(channel, Account { end, empty })
+    }
+
+    /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
+    pub(super) fn account(&mut self, channel: &Channel, account: Account) -> After {
+        self.stage = Stage::Over;
+        if self.host_lost || channel.is_gone() {
+            return self.leave_last_word(account);
+        }
+        // Before the release nothing was recorded that an account could be missing from.
+        if self.waits_for_record && self.released {
+            self.stage = Stage::Told(account);
+            return After::Stay;
+        }
+        leave(HELPER_EXIT_OK)
+    }
+
+    pub(super) fn leave_last_word(&self, account: Account) -> After {
+        let word = LastWord {
+            format: LAST_WORD_FORMAT,
+            operation_id: self.terms.operation_id.clone(),
+            holder: self.helper.clone(),
+            root: Some(self.tree.root().clone()),
+            released: self.released,
+            launch_failure: self.launch_failure.clone(),
+            end: account.end,
+            empty: account.empty,
+            written_at_ms: u64::try_from(now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
+            stopped: self.stopped_for_loss,
+        };
+        match last_word::leave(self.holders.as_fd(), &self.terms.last_word_name, &word) {
+            Ok(()) => leave(HELPER_EXIT_OK),
+            Err(_) => leave(HELPER_EXIT_SYSTEM),
+        }
+    }
+}
+
+const fn leave(status: i32) -> After {
+    After::Leave { status }
+}

@@ -1,0 +1,71 @@
+//! What the child says at the gate, and what its silence means.
+
+use xioflow_protocol::{LaunchFailure, Reply};
+
+use super::{After, CLOSED_WAIT_MS, Operation, Stage};
+use crate::channel::Channel;
+use crate::gate::{Keeper, Word};
+use crate::serve::now_ms;
+use crate::tree::never_executed;
+
+impl Operation {
+    /// Hears what the child says at the gate.
+    pub(crate) fn hear_gate(&mut self, channel: &mut Channel) -> After {
+        match core::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Preparing(keeper) => self.hear_preparing(channel, keeper),
+            Stage::Waiting(keeper) => self.hear_waiting(keeper),
+            Stage::Opened(keeper) => self.hear_opened(channel, keeper),
+            other @ (Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over) => self.stage = other,
+        }
+        After::Stay
+    }
+
+    fn hear_preparing(&mut self, channel: &mut Channel, keeper: Keeper) {
+        match keeper.listen() {
+            None => self.stage = Stage::Preparing(keeper),
+            Some(Word::Ready) => {
+                let root = self.tree.root().clone();
+                channel.say_with(&Reply::Spawned { root }, self.pidfd.take());
+                self.stage = Stage::Waiting(keeper);
+            }
+            Some(Word::Failed(failure)) => self.fail(channel, failure),
+            Some(Word::End) => self.stage = Stage::Vanished,
+        }
+    }
+
+    fn hear_waiting(&mut self, keeper: Keeper) {
+        match keeper.listen() {
+            // A child that waits has nothing to say.
+            None | Some(Word::Ready | Word::Failed(_)) => self.stage = Stage::Waiting(keeper),
+            Some(Word::End) => self.stage = Stage::Vanished,
+        }
+    }
+
+    fn hear_opened(&mut self, channel: &mut Channel, keeper: Keeper) {
+        match keeper.listen() {
+            None | Some(Word::Ready) => self.stage = Stage::Opened(keeper),
+            Some(Word::Failed(failure)) => self.fail(channel, failure),
+            // The socket ends by exec, and by death. The system marks which.
+            Some(Word::End) => match never_executed(self.child) {
+                Some(true) => self.stage = Stage::Vanished,
+                Some(false) | None => {
+                    self.stage = Stage::Running;
+                    channel.say(&Reply::Running);
+                }
+            },
+        }
+    }
+
+    /// The command did not start, and will not.
+    pub(super) fn fail(&mut self, channel: &mut Channel, failure: LaunchFailure) {
+        channel.say(&Reply::LaunchFailed(failure.clone()));
+        self.launch_failure = Some(failure);
+        self.stage = Stage::Closed {
+            until: now_ms() + CLOSED_WAIT_MS,
+        };
+    }
+}
