@@ -49,3 +49,60 @@ pub fn execve(path: &CStr, arguments: &ExecStrings, environment: &ExecStrings) -
     };
     failed.err().unwrap_or(Errno::EIO)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EndKind, Ended, Fork, SingleThread, exit_group, fork, wait};
+
+    fn strings(all: &[&CStr]) -> ExecStrings {
+        ExecStrings::new(all.iter().map(|&string| string.into()).collect())
+    }
+
+    /// Runs `child` in a copy of this process, and says how that ended.
+    fn in_a_copy(child: impl FnOnce() -> i32) -> EndKind {
+        // SAFETY: the harness has other threads, so what runs in the copy makes system calls
+        // and nothing else: it allocates nothing, takes no lock and uses no C library.
+        let proof = unsafe { SingleThread::assert() };
+        match fork(&proof).expect("a copy can be made") {
+            Fork::Child => exit_group(child()),
+            Fork::Parent { child, pidfd } => {
+                assert!(pidfd.is_some(), "every kernel this is tested on has pidfds");
+                let Ended { how, pid } = wait(child).expect("our child").expect("it ends");
+                assert_eq!(pid, child.number());
+                how
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_ends_with_its_own_status() {
+        assert_eq!(in_a_copy(|| 7), EndKind::Exited { code: 7 });
+    }
+
+    #[test]
+    fn a_program_gets_its_arguments_and_its_environment() {
+        let arguments = strings(&[
+            c"sh",
+            c"-c",
+            c"[ \"$1/$A\" = one/two ] && exit 3",
+            c"x",
+            c"one",
+        ]);
+        let environment = strings(&[c"A=two"]);
+        let how = in_a_copy(|| execve(c"/bin/sh", &arguments, &environment).raw());
+        assert_eq!(how, EndKind::Exited { code: 3 });
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_leaves_the_copy_as_it_was() {
+        let none = strings(&[]);
+        let how = in_a_copy(|| execve(c"/nowhere", &none, &none).raw());
+        assert_eq!(
+            how,
+            EndKind::Exited {
+                code: Errno::ENOENT.raw()
+            }
+        );
+    }
+}
