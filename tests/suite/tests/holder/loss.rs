@@ -70,17 +70,8 @@ fn no_draft_of_the_last_word_stays() {
 #[test]
 fn an_exit_after_the_loss_is_still_an_observed_one() {
     let stage = Stage::new();
-    let ready = stage.path("ready");
-    let script = format!(
-        "trap 'exit 9' TERM; : > {}; while :; do sleep 60 & wait $!; done",
-        ready.display()
-    );
-    let mut order = Order::shell(&stage, &script);
-    order.launch.on_host_loss = plan(&[rung(signal::TERM, 20_000)]);
-    let mut holder = Holder::start(&stage);
-    holder.run(&order);
-    wait::file(&ready, Deadline::usual());
-    holder.hang_up();
+    let on_loss = plan(&[rung(signal::TERM, 20_000)]);
+    let (_holder, order, _) = lose(&stage, &["exit-on", "15", "9"], on_loss);
     let word = order.last_word();
     assert_eq!(word.end.exit, Some(Exit::Exited { code: 9 }));
     assert_eq!(word.end.last_signal, Some(signal::TERM));

@@ -78,14 +78,7 @@ fn the_rungs_are_climbed_in_order() {
 #[test]
 fn a_tree_that_obeys_is_not_killed() {
     each_user(|stage| {
-        let ready = stage.path("ready");
-        let script = format!(
-            "trap 'exit 5' TERM; : > {}; while :; do sleep 60 & wait $!; done",
-            ready.display()
-        );
-        let mut holder = Holder::start(stage);
-        holder.run(&Order::shell(stage, &script));
-        wait::file(&ready, Deadline::usual());
+        let (mut holder, _) = standing(stage, &["exit-on", "15", "5"]);
         holder.send(&Request::Stop(plan(&[rung(signal::TERM, 20_000)])));
         let (replies, end) = until_empty(&mut holder);
         assert_eq!(root_exit(&replies), Exit::Exited { code: 5 });
