@@ -14,7 +14,9 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use xioflow_protocol::{Decoder, FrameError, Hello, PROTOCOL_VERSION, Reply, Request, encode};
+use xioflow_protocol::{
+    Decoder, FEATURE_RECORDED, FrameError, Hello, PROTOCOL_VERSION, Reply, Request, encode,
+};
 
 /// Bytes read from the socket at once; replies are small.
 const READ_LEN: usize = 16 * 1024;
@@ -127,7 +129,7 @@ impl HelperLink {
             protocol: PROTOCOL_VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             identity: None,
-            features: Vec::new(),
+            features: vec![FEATURE_RECORDED.to_owned()],
         }))?;
         Ok(link)
     }
@@ -256,6 +258,16 @@ impl HelperLink {
     /// What the helper said of itself, once it has.
     pub(crate) fn greeting(&self) -> Option<&Hello> {
         self.greeted.as_ref()
+    }
+
+    /// Tells the helper that its account is durable, so that it leaves no last word. One that
+    /// knows no such message has left already.
+    pub(crate) fn account_recorded(&mut self) {
+        let knows = |hello: &Hello| hello.features.iter().any(|name| name == FEATURE_RECORDED);
+        if self.greeted.as_ref().is_some_and(knows) {
+            // If it cannot be told it leaves a last word, which recovery removes.
+            self.send(&Request::Recorded).ok();
+        }
     }
 
     /// Closes the socket and gives back the process, to be waited for.

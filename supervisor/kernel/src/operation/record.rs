@@ -89,12 +89,6 @@ pub(super) fn finish(
         holders,
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
-    match observed.ending {
-        Ending::Lost(_) => inner.helpers.abandon(observed.link),
-        Ending::Empty(_) | Ending::Remains(_) | Ending::NotExecuted(_) => {
-            inner.helpers.retire(observed.link);
-        }
-    }
     let mut outputs = Vec::new();
     let mut leftovers = Vec::new();
     for drain in observed.drains {
@@ -112,7 +106,18 @@ pub(super) fn finish(
         });
     }
     let changes = closing(&admitted.spec.membership, &result, outputs);
-    if let Err(source) = inner.journal.commit(changes) {
+    let committed = inner.journal.commit(changes);
+    let mut link = observed.link;
+    if committed.is_ok() {
+        link.account_recorded();
+    }
+    match observed.ending {
+        Ending::Lost(_) => inner.helpers.abandon(link),
+        Ending::Empty(_) | Ending::Remains(_) | Ending::NotExecuted(_) => {
+            inner.helpers.retire(link);
+        }
+    }
+    if let Err(source) = committed {
         return Err(ExecuteError::Unrecorded {
             result: Box::new(result),
             source: Box::new(source),
