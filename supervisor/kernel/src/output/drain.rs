@@ -149,6 +149,11 @@ impl Drain {
         if !small {
             self.spool.sync();
         }
+        if self.spool.error().is_some() {
+            // A part that looks like the whole is worse than none, and on a full disk the record
+            // of the operation needs the room.
+            self.spool.remove();
+        }
         let spill_error = self.spool.error().map(str::to_owned);
         let sha256 = match spill_error {
             None => self.hash.map(StreamHash::finish),

@@ -1,5 +1,6 @@
 //! The file of one stream, from its first byte on, and the folder of such files.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -62,16 +63,10 @@ pub(crate) fn artifact_stem(operation_id: &str) -> String {
 pub(crate) struct Spool {
     artifacts: Arc<Artifacts>,
     name: String,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Nothing was printed, so there is no file.
-    Unborn,
-    Open(std::fs::File),
-    /// The disk failed; nothing more is written, and why is kept.
-    Broken(String),
+    /// None while nothing was printed, or if it could not be made.
+    file: Option<File>,
+    /// Why the file is not, or not whole: the disk failed. Nothing more is written then.
+    error: Option<String>,
 }
 
 impl Spool {
@@ -79,7 +74,8 @@ impl Spool {
         Self {
             artifacts,
             name: file_name(stem, stream),
-            state: State::Unborn,
+            file: None,
+            error: None,
         }
     }
 
@@ -90,83 +86,73 @@ impl Spool {
 
     /// What went wrong, if something did.
     pub(crate) fn error(&self) -> Option<&str> {
-        match &self.state {
-            State::Broken(error) => Some(error),
-            State::Unborn | State::Open(_) => None,
-        }
+        self.error.as_deref()
     }
 
     /// Writes all of `bytes`; false once the file cannot be written.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
-        if matches!(self.state, State::Unborn) {
-            self.state = match self.create() {
-                Ok(file) => State::Open(file),
-                Err(error) => State::Broken(self.describe("create", &error)),
-            };
+        if self.error.is_some() {
+            return false;
         }
-        let State::Open(file) = &mut self.state else {
+        if self.file.is_none() {
+            match self.create() {
+                Ok(file) => self.file = Some(file),
+                Err(error) => self.fail("create", &error),
+            }
+        }
+        let Some(file) = &mut self.file else {
             return false;
         };
         if let Err(error) = file.write_all(bytes) {
-            self.state = State::Broken(self.describe("write", &error));
+            self.fail("write", &error);
             return false;
         }
         true
     }
 
-    fn create(&self) -> io::Result<std::fs::File> {
+    fn create(&self) -> io::Result<File> {
         // Exclusive: a file that is there already is somebody's, whatever its name.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&self.artifacts.folder, &self.name, flags, Mode::from(0o600))?;
-        Ok(std::fs::File::from(file))
+        Ok(File::from(file))
     }
 
-    fn describe(&self, act: &str, error: &io::Error) -> String {
-        format!(
-            "failed to {act} {}: {error}",
-            self.artifacts.path.join(&self.name).display()
-        )
+    fn fail(&mut self, act: &str, error: &io::Error) {
+        let path = self.artifacts.path.join(&self.name);
+        self.error = Some(format!("failed to {act} {}: {error}", path.display()));
     }
 
-    /// A second handle on the file, for reading by offset; it outlives the file's name.
-    pub(crate) fn handle(&self) -> Option<std::fs::File> {
-        match &self.state {
-            // Without one a slow subscriber misses what it was too slow for, and is told so.
-            State::Open(file) => file.try_clone().ok(),
-            State::Unborn | State::Broken(_) => None,
-        }
+    /// A second handle on the file, for reading by offset; it outlives the file's name. Without
+    /// one a slow subscriber misses what it was too slow for, and is told so.
+    pub(crate) fn handle(&self) -> Option<File> {
+        self.file.as_ref().and_then(|file| file.try_clone().ok())
     }
 
     /// Makes the file durable; an error is kept like one of writing.
     pub(crate) fn sync(&mut self) {
-        let State::Open(file) = &self.state else {
-            return;
-        };
+        let Some(file) = &self.file else { return };
         if let Err(error) = file.sync_data().and_then(|()| self.artifacts.sync()) {
-            self.state = State::Broken(self.describe("sync", &error));
+            self.fail("sync", &error);
         }
     }
 
     /// Removes the file, if it is still the one that was made here.
     pub(crate) fn remove(&mut self) {
-        let State::Open(file) = &self.state else {
-            return;
-        };
-        let removed = fstat(file)
-            .and_then(|ours| {
-                let found = statat(
-                    &self.artifacts.folder,
-                    &self.name,
-                    AtFlags::SYMLINK_NOFOLLOW,
-                )?;
-                if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino) {
-                    unlinkat(&self.artifacts.folder, &self.name, AtFlags::empty())?;
-                }
-                Ok(())
-            })
-            .map_err(io::Error::from);
-        if let Err(error) = removed {
-            self.state = State::Broken(self.describe("remove", &error));
+        let Some(file) = &self.file else { return };
+        let removed = fstat(file).and_then(|ours| {
+            let found = statat(
+                &self.artifacts.folder,
+                &self.name,
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?;
+            if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino) {
+                unlinkat(&self.artifacts.folder, &self.name, AtFlags::empty())?;
+            }
+            Ok(())
+        });
+        // What went wrong first is what people need to know.
+        if let (Err(error), None) = (removed, &self.error) {
+            self.fail("remove", &error.into());
         }
     }
 }
@@ -186,7 +172,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     };
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
     let read = match openat(&artifacts.folder, &name, flags, Mode::empty()) {
-        Ok(file) => hash_file(std::fs::File::from(file), &mut kept),
+        Ok(file) => hash_file(File::from(file), &mut kept),
         Err(rustix::io::Errno::NOENT) => return None,
         Err(error) => Err(error.into()),
     };
@@ -204,7 +190,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     Some((kept.finish(), output))
 }
 
-fn hash_file(mut file: std::fs::File, kept: &mut HeadTail) -> io::Result<String> {
+fn hash_file(mut file: File, kept: &mut HeadTail) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
