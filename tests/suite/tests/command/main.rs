@@ -1,6 +1,7 @@
 //! The real command line, end to end, as a person or a program uses it.
 
 mod bytes;
+mod child;
 mod domain;
 mod exit_status;
 mod input;
