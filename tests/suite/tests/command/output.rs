@@ -119,6 +119,21 @@ fn a_reader_that_leaves_early_does_not_hold_the_run() {
     finished.assert_code(0).assert_stdout("000000000000000\n");
 }
 
+/// With less address space than the command prints, whatever is kept in memory is bounded.
+#[test]
+fn memory_does_not_grow_with_the_output() {
+    let stage = Stage::new();
+    let line = "ulimit -v 200000; exec \"$0\" run --json -- \"$1\" flood-output stdout 300000000";
+    let (xioflow, program) = (stage.program("xioflow"), stage.fixture());
+    let finished = stage
+        .run("/bin/sh")
+        .args(["-c", line, text(&xioflow), text(&program)])
+        .finish();
+    finished.assert_code(0);
+    let expected = json!({ "stdoutBytes": 300_000_000, "isTruncated": true, "spillError": null });
+    assert_fields(&finished.json(), &expected);
+}
+
 #[test]
 fn logs_give_the_output_back() {
     each_user(|stage| {
