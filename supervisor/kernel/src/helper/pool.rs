@@ -97,7 +97,6 @@ impl Helpers {
     pub(crate) fn take(&self) -> Result<HelperLink, LinkError> {
         loop {
             let waiting = self.shared.lock().warm.pop_front();
-            self.shared.work.notify_one();
             let Some(mut link) = waiting else {
                 return HelperLink::start(&self.program);
             };
@@ -107,6 +106,12 @@ impl Helpers {
             }
             self.retire(link);
         }
+    }
+
+    /// Lets the keeper start helpers for those that were taken. Called once a command runs: while
+    /// one is being launched, starting another would only take a processor away from it.
+    pub(crate) fn refill(&self) {
+        self.shared.work.notify_one();
     }
 
     /// Ends the link to a helper; its process is waited for in the background.

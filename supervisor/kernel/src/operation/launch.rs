@@ -98,6 +98,7 @@ pub(super) fn launch(
         return Err(error);
     }
     let released = gated.link.send(&Request::Release);
+    inner.helpers.refill();
     let observed = supervise(Supervision::new(
         inner, gated, &admitted, control, feed, released,
     ));
