@@ -66,6 +66,8 @@ pub(crate) fn of_result(result: &OperationResult, cancelled_by: Option<i32>) -> 
     match (result.status, result.termination_reason) {
         (Outcome::Indeterminate, _) => Code::Indeterminate,
         (_, Some(TerminationReason::TimedOut)) => Code::TimedOut,
+        // While this program watched, only the loss of a helper is recorded so.
+        (_, Some(TerminationReason::CrashDetected)) if !result.replayed => Code::Internal,
         (Outcome::Cancelled, _) => by_signal(cancelled_by.unwrap_or(SIGINT)),
         _ => of_exit(result),
     }
@@ -133,6 +135,11 @@ mod tests {
             (json!({"status": "cancelled", "exitCode": 0}), None, 130),
             (json!({"status": "indeterminate", "exitCode": 0}), None, 79),
             (json!({"terminationReason": "exit_unobserved"}), None, 79),
+            (
+                json!({"exitCode": 0, "terminationReason": "crash_detected"}),
+                None,
+                70,
+            ),
         ] {
             let code = of_result(&result(fields.clone()), signal);
             assert_eq!(code.number(), expected, "{fields}");

@@ -89,7 +89,9 @@ impl From<DomainError> for Failure {
     fn from(error: DomainError) -> Self {
         match &error {
             DomainError::Helper(_) => Self::of("helper_not_found", Code::Internal, &error),
-            DomainError::Start(_) => Self::of("helper_failed", Code::Internal, &error),
+            DomainError::Start(_) | DomainError::Subreaper(_) => {
+                Self::of("helper_failed", Code::Internal, &error)
+            }
             DomainError::Journal(OpenError::Owned { .. }) => {
                 Self::of("domain_locked", Code::Busy, &error)
                     .hint("--wait 30s waits for it; --domain DIR uses another domain")

@@ -34,6 +34,7 @@ pub struct DomainOptions {
     helper: Option<PathBuf>,
     warm_helpers: usize,
     concurrent_max: Option<usize>,
+    adopt_orphans: bool,
 }
 
 impl Default for DomainOptions {
@@ -43,6 +44,7 @@ impl Default for DomainOptions {
             helper: None,
             warm_helpers: DEFAULT_WARM_HELPERS,
             concurrent_max: None,
+            adopt_orphans: false,
         }
     }
 }
@@ -77,6 +79,18 @@ impl DomainOptions {
         self
     }
 
+    /// Makes this process the net below its helpers: it becomes a child subreaper
+    /// (`PR_SET_CHILD_SUBREAPER`), and if a helper dies, what it held comes to this process and is
+    /// ended here.
+    ///
+    /// Only for programs that start no children themselves: **every child that is not a helper is
+    /// then taken for an orphan and killed.**
+    #[must_use]
+    pub fn adopt_orphans(mut self, on: bool) -> Self {
+        self.adopt_orphans = on;
+        self
+    }
+
     /// Opens the domain in this folder, making it if it is not there.
     ///
     /// On return this process owns the domain, and everything that an earlier owner left
@@ -90,6 +104,10 @@ impl DomainOptions {
             Some(program) => program.clone(),
             None => find_helper()?,
         };
+        if self.adopt_orphans {
+            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+                .map_err(|source| DomainError::Subreaper(source.into()))?;
+        }
         // The first helper starts while the database is opened.
         let helpers = Helpers::new(program, 1, self.warm_helpers)?;
         let options = OpenOptions {
@@ -119,6 +137,7 @@ impl DomainOptions {
             holders,
             in_flight: Mutex::default(),
             helpers,
+            adopts_orphans: self.adopt_orphans,
             folder,
         };
         Ok(Domain {
@@ -178,6 +197,7 @@ pub(crate) struct Inner {
     pub(crate) holders: OwnedFd,
     in_flight: Mutex<HashMap<String, Arc<Flight>>>,
     pub(crate) helpers: Helpers,
+    pub(crate) adopts_orphans: bool,
     folder: PathBuf,
 }
 

@@ -21,6 +21,9 @@ pub enum DomainError {
     /// A helper could not be started.
     #[error(transparent)]
     Start(#[from] LinkError),
+    /// This process cannot be made the net below its helpers.
+    #[error("failed to become a child subreaper")]
+    Subreaper(#[source] io::Error),
     /// The journal refuses.
     #[error(transparent)]
     Journal(#[from] OpenError),

@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use xioflow_facts::Verification;
 use xioflow_journal::Stream;
+use xioflow_protocol::ProcessNote;
 
 use crate::deadline::timespec_until;
 use crate::result::{PipeHolder, ProcessIdentity};
@@ -29,6 +30,29 @@ pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Vec<PipeHolder> {
             stream: stream.as_str().to_owned(),
         })
         .collect()
+}
+
+/// The children of this process, zombies among them; `None` if they cannot be listed.
+pub(crate) fn own_children() -> Option<Vec<u32>> {
+    let ours = std::process::id();
+    // Below each thread of ours: the list of children that the system keeps is one of a thread's.
+    let all = xioflow_facts::descendants(ours).ok()?;
+    let children = all
+        .processes
+        .into_iter()
+        .filter(|process| process.parent == ours);
+    Some(children.map(|process| process.pid).collect())
+}
+
+/// Who a process is, for people; `None` if there is none or it cannot be read.
+pub(crate) fn process_note(pid: u32) -> Option<ProcessNote> {
+    let note = xioflow_facts::process_note(pid).ok()??;
+    Some(ProcessNote::new(
+        note.pid,
+        note.start_ticks,
+        note.command,
+        note.uid,
+    ))
 }
 
 /// Whether a recorded process is still the one that it was.

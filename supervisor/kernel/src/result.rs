@@ -210,7 +210,7 @@ pub struct OperationResult {
     pub output_hash: Option<String>,
     /// The first of the two storage errors.
     pub spill_error: Option<String>,
-    /// Why the end cannot be proven; only with status `indeterminate`.
+    /// Why the end cannot be proven; also what else went wrong, when the helper was lost.
     pub reason: Option<String>,
     /// What somebody can do about that.
     pub recovery_guidance: Option<String>,

@@ -52,7 +52,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
 
 /// Opens the domain. A wait for its owner is announced to people, with the owner's name.
 fn open(folder: PathBuf, args: &RunArgs) -> Result<Domain, Failure> {
-    let options = DomainOptions::default().warm_helpers(0);
+    let options = DomainOptions::default().warm_helpers(0).adopt_orphans(true);
     match options.open(&folder) {
         Err(DomainError::Journal(owned @ OpenError::Owned { .. })) if !args.wait.is_zero() => {
             if io::stderr().is_terminal() && !args.quiet {

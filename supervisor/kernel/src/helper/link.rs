@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use super::registry;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -110,13 +111,13 @@ impl HelperLink {
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
         // No `pre_exec`: it would turn posix_spawn into fork, and the helper makes itself clean.
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .env_clear()
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(failed)?;
+            .stderr(Stdio::null());
+        let child = registry::spawn(&mut command).map_err(failed)?;
         let mut link = Self {
             socket: ours,
             child,
@@ -268,6 +269,15 @@ impl HelperLink {
             // If it cannot be told it leaves a last word, which recovery removes.
             self.send(&Request::Recorded).ok();
         }
+    }
+
+    /// Waits until the helper's process has ended, so that what it held has come to whoever adopts
+    /// it. One that is not dead but cannot be trusted is killed: it is our child and was not
+    /// waited for, so its number means it.
+    pub(crate) fn make_sure_it_is_gone(&mut self) {
+        // An error means that it has been waited for already.
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 
     /// Closes the socket and gives back the process, to be waited for.

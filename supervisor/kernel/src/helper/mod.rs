@@ -4,9 +4,11 @@
 mod link;
 mod locate;
 mod pool;
+mod registry;
 
 pub use link::{HelperLost, LinkError};
 pub use locate::{HELPER_PROGRAM, HELPER_VARIABLE, LocateError, find_helper};
 
 pub(crate) use link::{HelperLink, Received};
 pub(crate) use pool::Helpers;
+pub(crate) use registry::strangers;

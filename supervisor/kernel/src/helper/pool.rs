@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::link::{HelperLink, LinkError, Received};
+use super::registry;
 
 /// The helpers of one domain.
 #[derive(Debug)]
@@ -43,8 +44,13 @@ impl State {
     /// Waits for those that have exited, so that a long-lived host collects no zombies.
     fn forget_exited(&mut self) {
         // An error means that somebody else has waited for it.
-        self.abandoned
-            .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        self.abandoned.retain_mut(|child| {
+            let lives = matches!(child.try_wait(), Ok(None));
+            if !lives {
+                registry::collected(child);
+            }
+            lives
+        });
     }
 }
 
@@ -195,6 +201,7 @@ fn reap(done: Vec<Child>) {
             // The exit status of a helper says nothing that its messages did not; a host that
             // waits for all its children may have taken it already (ECHILD).
             drop(child.wait());
+            registry::collected(&child);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `admit`, `launch`, `supervise`, `settle`, `record`.
 
 mod admit;
+mod adopt;
 mod launch;
 mod record;
 mod settle;

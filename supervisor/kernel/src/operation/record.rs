@@ -112,7 +112,7 @@ pub(super) fn finish(
         link.account_recorded();
     }
     match observed.ending {
-        Ending::Lost(_) => inner.helpers.abandon(link),
+        Ending::Lost(_) | Ending::Adopted { .. } => inner.helpers.abandon(link),
         Ending::Empty(_) | Ending::Remains(_) | Ending::NotExecuted(_) => {
             inner.helpers.retire(link);
         }

@@ -52,6 +52,23 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
             let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
             apply_spawn_failure(&mut result, failure);
         }
+        Ending::Adopted { lost, end, empty } => {
+            result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
+            let cause = if *empty {
+                Cause::HelperLost
+            } else {
+                Cause::Remains
+            };
+            settle_end(&mut result, end, cause);
+            // Whoever waited for the tree before this process did knows what it used.
+            result.cpu_time_ms = None;
+            result.peak_memory_bytes = None;
+            result.usage_source = None;
+            let fate = "what it held was adopted and ended";
+            result
+                .reason
+                .get_or_insert_with(|| format!("{lost}; {fate}"));
+        }
         Ending::Lost(lost) => {
             apply_exit(&mut result, facts.early_exit);
             result.stop = facts.stop.map(|stop| stop_record(stop, None));
@@ -76,11 +93,13 @@ fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
     result.scope = Scope::SubreaperTree;
     result.survivors = end.survivors.iter().map(survivor_record).collect();
     result.survivors_total = end.survivors_total;
-    result.residual_processes_reaped = end.survivors_total > 0;
-    result.tree_settlement = Some(if end.survivors_total == 0 {
-        TreeSettlement::Empty
-    } else {
+    // Those that were waited for, or ended before the first signal, ended by themselves.
+    let reaped = end.survivors_total > 0 && end.last_signal.is_some();
+    result.residual_processes_reaped = reaped;
+    result.tree_settlement = Some(if reaped {
         TreeSettlement::Reaped
+    } else {
+        TreeSettlement::Empty
     });
     result.residual_pids = end
         .survivors
@@ -115,6 +134,8 @@ pub(crate) enum Cause {
     Stop(TerminationReason),
     /// It was stopped because its supervisor was gone.
     HostLost,
+    /// It was ended by its supervisor because its helper was gone.
+    HelperLost,
     /// It did not: some of it is left.
     Remains,
 }
@@ -132,7 +153,7 @@ pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cau
             (Outcome::Cancelled, TerminationReason::UserCancelled)
         }
         Cause::Stop(reason) => (Outcome::Failed, reason),
-        Cause::HostLost => (Outcome::Failed, TerminationReason::CrashDetected),
+        Cause::HostLost | Cause::HelperLost => (Outcome::Failed, TerminationReason::CrashDetected),
         Cause::ByItself if end.exit.is_none() => {
             (Outcome::Failed, TerminationReason::ExitUnobserved)
         }
@@ -167,7 +188,7 @@ fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<Pi
             .join(", "),
     };
     result.held_open_by = holders;
-    if result.reason.is_none() {
+    if result.status != Outcome::Indeterminate || result.reason.is_none() {
         indeterminate(
             result,
             format!(
@@ -396,6 +417,36 @@ mod tests {
         assert_eq!(result.exit_code, Some(0));
         assert_eq!(result.residual_pids, [7]);
         assert!(result.reason.unwrap().contains('7'));
+    }
+
+    #[test]
+    fn survivors_that_ended_by_themselves_were_not_reaped() {
+        let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
+        let survivor = Survivor {
+            process,
+            end: SurvivorEnd::Ended(OK.unwrap()),
+        };
+        let result = of(&Ending::Empty(end(OK, None, vec![survivor])), None, &[]);
+        assert_eq!(result.tree_settlement, Some(TreeSettlement::Empty));
+        assert!(!result.residual_processes_reaped);
+        assert_eq!(result.survivors_total, 1);
+    }
+
+    #[test]
+    fn an_adopted_tree_is_a_failure_that_is_proven() {
+        let ending = Ending::Adopted {
+            lost: HelperLost::Gone,
+            end: end(OK, Some(9), Vec::new()),
+            empty: true,
+        };
+        let result = of(&ending, None, &[]);
+        assert_eq!(result.status, Outcome::Failed);
+        assert_eq!(
+            result.termination_reason,
+            Some(TerminationReason::CrashDetected)
+        );
+        assert_eq!(result.exit_code, Some(0));
+        assert_eq!(result.cpu_time_ms, None);
     }
 
     #[test]

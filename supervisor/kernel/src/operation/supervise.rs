@@ -11,6 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use xioflow_journal::{Change, Stream, TerminationReason};
 use xioflow_protocol::{Exit, LaunchFailure, Reply, Request, TreeEnd};
 
+use super::adopt::end_orphans;
 use super::launch::{Admitted, Gated};
 use crate::control::{Control, Wish};
 use crate::deadline::{earlier, timespec_until};
@@ -55,6 +56,15 @@ pub(super) enum Ending {
     NotExecuted(LaunchFailure),
     /// Its helper is gone, or can no longer be trusted.
     Lost(HelperLost),
+    /// Its helper is gone; what it held came to this process and was ended here.
+    Adopted {
+        /// What happened to the helper.
+        lost: HelperLost,
+        /// What became of the tree.
+        end: TreeEnd,
+        /// Whether nothing of it is left.
+        empty: bool,
+    },
 }
 
 /// A running operation.
@@ -62,6 +72,7 @@ pub(super) struct Supervision<'a> {
     inner: &'a Inner,
     operation_id: &'a str,
     link: HelperLink,
+    root: u32,
     root_pidfd: Option<OwnedFd>,
     drains: [Drain; 2],
     control: &'a Control,
@@ -91,6 +102,7 @@ impl<'a> Supervision<'a> {
             inner,
             operation_id: &admitted.id,
             link: gated.link,
+            root: gated.root.pid,
             root_pidfd: gated.root_pidfd,
             drains: gated.drains,
             control,
@@ -272,13 +284,23 @@ impl<'a> Supervision<'a> {
     }
 
     /// The helper is gone. The command itself is killed through its pidfd, which cannot mean
-    /// another process; of the rest of the tree nothing can be said.
+    /// another process. The rest of the tree comes to this process if it adopts orphans; else
+    /// nothing can be said of it.
     fn lose(&mut self, lost: HelperLost) {
         if let Some(pidfd) = &self.root_pidfd {
             // It may have ended already (ESRCH), which is as good.
             pidfd_send_signal(pidfd, Signal::KILL).ok();
         }
-        self.end(Ending::Lost(lost));
+        let ending = if self.inner.adopts_orphans {
+            self.link.make_sure_it_is_gone();
+            match end_orphans(self.root, self.exit) {
+                Some((end, empty)) => Ending::Adopted { lost, end, empty },
+                None => Ending::Lost(lost),
+            }
+        } else {
+            Ending::Lost(lost)
+        };
+        self.end(ending);
     }
 
     /// False when there is nothing more to wait for.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use xioflow_journal::{Operation, Outcome, TerminationReason};
-use xioflow_protocol::LastWord;
+use xioflow_protocol::{LastWord, Stage};
 
 use super::word::Word;
 use crate::observe::Liveness;
@@ -138,13 +138,18 @@ pub(super) fn decide(operation: &Operation, evidence: &Evidence) -> (char, Opera
 
 /// Takes the result from a last word on a tree that is gone.
 fn tell(result: &mut OperationResult, word: &LastWord) {
-    if let Some(failure) = &word.launch_failure {
+    // A child that was ended at its gate was not refused by anything: it fell with its supervisor.
+    let refused = word
+        .launch_failure
+        .as_ref()
+        .filter(|failure| failure.stage != Stage::Gate);
+    if let Some(failure) = refused {
         let subject = String::from_utf8_lossy(&failure.subject).into_owned();
         let subject = (!subject.is_empty()).then_some(subject);
         let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
         return apply_spawn_failure(result, failure);
     }
-    if !word.released {
+    if !word.released || word.launch_failure.is_some() {
         result.status = Outcome::Failed;
         result.termination_reason = Some(TerminationReason::CrashDetected);
         return;
@@ -170,7 +175,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
     use xioflow_journal::{OperationKind, OperationStatus};
-    use xioflow_protocol::{Exit, Identity, LAST_WORD_FORMAT, TreeEnd, Usage};
+    use xioflow_protocol::{Exit, Identity, LAST_WORD_FORMAT, LaunchFailure, TreeEnd, Usage};
 
     fn operation() -> Operation {
         Operation {
@@ -294,6 +299,21 @@ mod tests {
         assert_eq!(stopped.exit_code, Some(0));
         assert_eq!(
             stopped.termination_reason,
+            Some(TerminationReason::CrashDetected)
+        );
+
+        let mut ended_at_its_gate = word(true, true, true, None);
+        if let Word::Said(word) = &mut ended_at_its_gate {
+            word.launch_failure = Some(LaunchFailure {
+                stage: Stage::Gate,
+                errno: 3,
+                subject: Vec::new().into(),
+            });
+        }
+        let ended_at_its_gate = tell(ended_at_its_gate);
+        assert_eq!(ended_at_its_gate.exit_code, None);
+        assert_eq!(
+            ended_at_its_gate.termination_reason,
             Some(TerminationReason::CrashDetected)
         );
 

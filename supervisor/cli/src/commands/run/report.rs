@@ -70,6 +70,10 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             }
             Some(text)
         }
+        (_, Some(TerminationReason::CrashDetected)) => {
+            let reason = result.reason.as_deref().unwrap_or("its supervisor died");
+            Some(format!("operation {id} was cut short: {reason}"))
+        }
         (_, Some(TerminationReason::TimedOut)) => Some(format!(
             "timed out after {}{}",
             elapsed(result),
