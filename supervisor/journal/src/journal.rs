@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
+use crate::connection;
 use crate::error::StorageError;
 use crate::folder::DomainDir;
 use crate::lock::DomainLock;
 use crate::main_file::MainFile;
-use crate::model::{Change, Owner};
+use crate::model::{Change, Lease, Operation, Owner};
 use crate::open::{self, OpenError, OpenOptions};
 use crate::owner::Claim;
-use crate::query::{ReadError, sealed};
+use crate::query::{Query, ReadError, sealed};
 use crate::queue::{Queue, locked};
 use crate::writer::{CommitError, Writer};
 
@@ -29,7 +30,8 @@ pub struct Journal {
     domain_id: String,
     owner: Owner,
     // Dropped in this order: the connections, then the descriptor that must outlive them.
-    readings: Mutex<Connection>,
+    /// Opened with the first question: a command that asks none does not pay for it.
+    readings: Mutex<Option<Connection>>,
     writer: Writer,
     _main: MainFile,
 }
@@ -37,7 +39,6 @@ pub struct Journal {
 /// What opening has put together.
 pub(crate) struct Parts {
     pub(crate) writer: Connection,
-    pub(crate) readings: Connection,
     pub(crate) main: MainFile,
     pub(crate) claim: Claim,
     pub(crate) dir: DomainDir,
@@ -51,6 +52,15 @@ pub struct CommitReceipt {
     pub first_seq: Option<i64>,
     /// Position of the last.
     pub last_seq: Option<i64>,
+}
+
+/// What a new owner must know before it admits anything.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unsettled {
+    /// Operations without a result, the oldest first.
+    pub operations: Vec<Operation>,
+    /// Every lease that is held.
+    pub leases: Vec<Lease>,
 }
 
 /// What a journal has done since it was opened.
@@ -81,7 +91,6 @@ impl Journal {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             writer,
-            readings,
             main,
             claim,
             dir,
@@ -90,7 +99,7 @@ impl Journal {
         Self {
             queue: Queue::new(),
             writer: Writer::new(writer, dir.database(), lock, claim.owner.clone()),
-            readings: Mutex::new(readings),
+            readings: Mutex::new(None),
             dir,
             domain_id: claim.domain_id,
             owner: claim.owner,
@@ -120,7 +129,19 @@ impl Journal {
     /// [`CommitError::Fenced`] if it does not, then and ever after; [`CommitError::Storage`] if
     /// it cannot be told.
     pub fn verify_ownership(&self) -> Result<(), CommitError> {
-        self.writer.check(&locked(&self.readings))
+        self.writer.check()
+    }
+
+    /// What earlier owners have left unsettled. Asked on the connection that commits, so it is for
+    /// the time before there is anything to commit.
+    ///
+    /// # Errors
+    /// As for any question.
+    pub fn unsettled(&self) -> Result<Unsettled, ReadError> {
+        Ok(Unsettled {
+            operations: self.writer.unfinished()?,
+            leases: self.writer.leases()?,
+        })
     }
 
     /// The paths of the domain.
@@ -177,6 +198,15 @@ impl sealed::Source for Journal {
         &self,
         ask: impl FnOnce(&Connection, &Path) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
-        ask(&locked(&self.readings), &self.dir.database())
+        let database = self.dir.database();
+        let mut readings = locked(&self.readings);
+        let connection = match &mut *readings {
+            Some(connection) => connection,
+            none => none.insert(
+                connection::open_for_reading(&database)
+                    .map_err(StorageError::context(&database, "open"))?,
+            ),
+        };
+        ask(connection, &database)
     }
 }

@@ -75,7 +75,7 @@ pub use apply::Rejected;
 pub use error::{Cause, DataError, DataFault, Fault, StorageError};
 pub use folder::DomainDir;
 pub use header::FileError;
-pub use journal::{CommitReceipt, Journal, Stats};
+pub use journal::{CommitReceipt, Journal, Stats, Unsettled};
 pub use lock::{LockNote, OwnerState};
 pub use model::*;
 pub use open::{OpenError, OpenOptions};

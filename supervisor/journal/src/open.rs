@@ -98,15 +98,12 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
     }
     let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
     let (writer, version) = open_writer(&database)?;
-    let readings = connection::open_for_reading(&database)
-        .map_err(StorageError::context(&database, "open"))?;
     let claim = claim(&dir, &writer, version, &opening.lock, options)?;
     connection::checkpoint_on_close(&writer)
         .map_err(StorageError::context(&database, "configure"))?;
     opening.made.keep();
     Ok(Journal::new(Parts {
         writer,
-        readings,
         main,
         claim,
         dir,

@@ -1,7 +1,7 @@
 //! One batch of requests, one transaction: ownership first, then each request in a savepoint of
 //! its own, then one commit. `queue` says who runs it; `apply` says what a change does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,7 @@ use crate::journal::CommitReceipt;
 use crate::lock::{DomainLock, Standing};
 use crate::model::{Change, Owner};
 use crate::owner;
+use crate::query::{ReadError, sealed};
 use crate::queue::locked;
 
 /// Why a commit did not happen. It is all or nothing: none of its changes are in the record.
@@ -191,9 +192,12 @@ impl Writer {
     }
 
     /// Whether this owner still has the domain, by lock file and owner row.
-    pub(crate) fn check(&self, readings: &Connection) -> Result<(), CommitError> {
+    pub(crate) fn check(&self) -> Result<(), CommitError> {
         self.check_lock()?;
-        self.check_row(readings)
+        match locked(&self.connection).as_ref() {
+            Some(connection) => self.check_row(connection),
+            None => unreachable!("a check borrows the journal, and closing consumes it"),
+        }
     }
 
     fn check_lock(&self) -> Result<(), CommitError> {
@@ -282,6 +286,18 @@ impl Writer {
         self.lock
             .clear_note()
             .map_err(StorageError::context(self.lock.path(), "clear"))
+    }
+}
+
+impl sealed::Source for Writer {
+    fn with<T>(
+        &self,
+        ask: impl FnOnce(&Connection, &Path) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        match locked(&self.connection).as_ref() {
+            Some(connection) => ask(connection, &self.database),
+            None => unreachable!("a question borrows the journal, and closing consumes it"),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Run, RunStatus, Task};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Run, RunStatus, Task};
 
 use crate::admission::Leases;
 use crate::clock;
@@ -168,10 +168,11 @@ fn restore_leases(
     concurrent_max: Option<usize>,
 ) -> Result<Leases, ExecuteError> {
     let mut table = LeaseTable::new(concurrent_max);
-    for lease in journal.leases()? {
+    let unsettled = journal.unsettled()?;
+    for lease in unsettled.leases {
         table.restore(&lease.operation_id, &[lease.resource_id]);
     }
-    for operation in journal.unfinished()? {
+    for operation in unsettled.operations {
         table.restore(&operation.id, &operation.required_resources);
     }
     Ok(Leases::new(table))

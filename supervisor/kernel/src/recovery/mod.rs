@@ -48,7 +48,7 @@ pub(crate) fn recover(
     holders: &Path,
 ) -> Result<Vec<Decision>, ExecuteError> {
     let mut decisions = Vec::new();
-    for operation in journal.unfinished()? {
+    for operation in journal.unsettled()?.operations {
         decisions.push(settle(journal, artifacts, holders, &operation)?);
     }
     word::remove_settled(holders, |operation_id| {
