@@ -1,6 +1,7 @@
 //! The one door for the project's own commands: `cargo xtask <verb>`.
 //!
-//! `verbs` holds what builds and runs, `tidy` the house rules, `tool` the way to other programs.
+//! `verbs` holds what builds and runs, `harvest` reads what tests print, `tidy` holds the house
+//! rules, `tool` the way to other programs.
 
 #![expect(
     clippy::print_stdout,
@@ -9,6 +10,7 @@
 )]
 
 mod elf;
+mod harvest;
 mod tidy;
 mod tool;
 mod verbs;
@@ -22,8 +24,9 @@ const HELP: &str = "\
 Usage: cargo xtask <verb> [argument...]
 
   check            formatting, lints and documentation, all without a warning
-  test [ARG...]    build the programs, then run every test of the workspace; arguments go to
-                   `cargo test`, for example: cargo xtask test -p xioflow-suite --test command
+  test [ARG...]    build the programs, then run every test of the workspace, and name what was
+                   skipped; arguments go to `cargo test`, for example:
+                   cargo xtask test -p xioflow-suite --test command
   tidy [--bless]   the house rules; --bless takes over the present source of the protocol
                    once docs/protocol.md describes it
   bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark

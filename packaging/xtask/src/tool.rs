@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -60,6 +60,40 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
         line: line.clone(),
         source,
     })?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::Status { line, status })
+    }
+}
+
+/// Runs a command to its end and passes on those lines of its standard output that `shown` wants.
+pub(crate) fn run_through(
+    command: &mut Command,
+    mut shown: impl FnMut(&str) -> bool,
+) -> Result<(), Failure> {
+    let line = line_of(command);
+    println!("$ {line}");
+    let started = command.stdout(Stdio::piped()).spawn();
+    let mut child = started.map_err(|source| Failure::Start {
+        line: line.clone(),
+        source,
+    })?;
+    let unreadable = |error: io::Error| Failure::Output {
+        line: line.clone(),
+        reason: error.to_string(),
+    };
+    if let Some(stdout) = child.stdout.take() {
+        for printed in BufReader::new(stdout).split(b'\n') {
+            // A test may print what is no UTF-8, and that must not end the run.
+            let printed = printed.map_err(unreadable)?;
+            let printed = String::from_utf8_lossy(&printed);
+            if shown(&printed) {
+                println!("{printed}");
+            }
+        }
+    }
+    let status = child.wait().map_err(unreadable)?;
     if status.success() {
         Ok(())
     } else {

@@ -1,6 +1,7 @@
 //! The verbs that build and run: check, test, bench.
 
-use crate::tool::{Failure, cargo, run, target_dir};
+use crate::harvest::Harvest;
+use crate::tool::{Failure, cargo, run, run_through, target_dir};
 
 /// Formatting, lints, documentation.
 pub(crate) fn check() -> Result<String, Failure> {
@@ -23,20 +24,31 @@ pub(crate) fn check() -> Result<String, Failure> {
 /// Every test of the workspace, against programs of this very source.
 ///
 /// The suites run the programs as a user does, so these are built first. As root each test that
-/// depends on the user runs a second time as an ordinary one, by the kit.
+/// depends on the user runs a second time as an ordinary one, by the kit. What a test skipped is
+/// named at the end, with its reason.
 pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
-    run(&mut cargo(&["build", "--workspace", "--bins", "--quiet"]))?;
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
     let selected = arguments
         .iter()
         .any(|word| word == "-p" || word.starts_with("--package"));
-    let mut test = cargo(&["test"]);
+    // One program that fails must not hide what the others have to say.
+    let mut test = cargo(&["test", "--no-fail-fast"]);
     if !selected {
         test.arg("--workspace");
     }
-    test.args(arguments)
+    test.args(arguments);
+    if !arguments.iter().any(|word| word == "--") {
+        test.arg("--");
+    }
+    test.arg("--show-output")
         .env("XIOFLOW_TEST_BIN_DIR", target_dir()?.join("debug"));
-    run(&mut test)?;
-    Ok("all tests passed, nothing left behind".to_owned())
+    let mut harvest = Harvest::default();
+    let ended = run_through(&mut test, |line| harvest.take(line));
+    for skip in harvest.skips() {
+        println!("{skip}");
+    }
+    ended?;
+    Ok(format!("{harvest}, nothing left behind"))
 }
 
 /// Ratios against a bare spawn.
