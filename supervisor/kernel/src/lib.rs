@@ -52,7 +52,8 @@ pub use command::{Command, InvalidCommand, Stdin};
 pub use domain::{Domain, DomainOptions};
 pub use error::{DomainError, ExecuteError, OPERATION_ID_MAX_BYTES, RunError};
 pub use helper::{
-    HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, LinkError, LocateError, find_helper,
+    HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
+    find_helper,
 };
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{

@@ -3,27 +3,33 @@
 //! The socket never blocks: what does not fit waits in `outgoing` until the poll loop of the
 //! operation finds room, so a helper that does not read cannot hold up its supervisor.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use super::bounds::{brief, check};
 use super::registry;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use xioflow_protocol::{
-    Decoder, FEATURE_RECORDED, FrameError, Hello, PROTOCOL_VERSION, Reply, Request, encode,
+    Decoder, FEATURE_RECORDED, FrameError, Hello, LaunchDescriptor, PROTOCOL_VERSION, Reply,
+    Request, encode,
 };
 
 /// Bytes read from the socket at once; replies are small.
 const READ_LEN: usize = 16 * 1024;
 
-/// Descriptors accepted with one read: a reply carries at most the pidfd of the command.
-const DESCRIPTORS_MAX: usize = 4;
+/// Reads of one call, so that a helper that sends a frame byte by byte, faster than it can be taken,
+/// does not keep its supervisor from everything else.
+const READS_PER_CALL: usize = 16;
+
+/// Descriptors that travel with one message of ours: those of a launch.
+const DESCRIPTORS_MAX: usize = LaunchDescriptor::COUNT;
 
 /// Why a helper cannot be spoken to.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +82,9 @@ pub enum HelperLost {
     /// It answered something else than what was asked.
     #[error("the helper answered out of order ({0})")]
     OutOfOrder(&'static str),
+    /// It sent more than any helper may.
+    #[error("the helper sent {0}")]
+    Excess(&'static str),
     /// The socket failed.
     #[error("the socket to the helper failed: {0}")]
     Socket(String),
@@ -84,7 +93,7 @@ pub enum HelperLost {
 /// What one read of the socket brought.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// Nothing more for now.
+    /// No whole message for now.
     Nothing,
     /// A message.
     Reply(Reply),
@@ -96,9 +105,20 @@ pub(crate) struct HelperLink {
     socket: UnixStream,
     child: Child,
     decoder: Decoder,
-    descriptors: Vec<OwnedFd>,
+    passed: Passed,
     outgoing: Vec<u8>,
     greeted: Option<Hello>,
+}
+
+/// The one descriptor that a helper has to pass in its life: the pidfd of the command.
+#[derive(Debug)]
+enum Passed {
+    /// It has not come.
+    None,
+    /// It waits to be taken.
+    One(OwnedFd),
+    /// It was taken.
+    Taken,
 }
 
 impl HelperLink {
@@ -110,6 +130,9 @@ impl HelperLink {
         };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         ours.set_nonblocking(true).map_err(failed)?;
+        // Said before there is anybody to hear it: a helper that dies at once is then noticed where
+        // its answer is waited for, and nothing here can fail once there is a process.
+        send_greeting(&ours).map_err(failed)?;
         // No `pre_exec`: it would turn posix_spawn into fork, and the helper makes itself clean.
         let mut command = Command::new(program);
         command
@@ -118,21 +141,14 @@ impl HelperLink {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let child = registry::spawn(&mut command).map_err(failed)?;
-        let mut link = Self {
+        Ok(Self {
             socket: ours,
             child,
             decoder: Decoder::new(),
-            descriptors: Vec::new(),
+            passed: Passed::None,
             outgoing: Vec::new(),
             greeted: None,
-        };
-        link.send(&Request::Hello(Hello {
-            protocol: PROTOCOL_VERSION,
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            identity: None,
-            features: vec![FEATURE_RECORDED.to_owned()],
-        }))?;
-        Ok(link)
+        })
     }
 
     /// Queues a message and sends what fits.
@@ -150,7 +166,7 @@ impl HelperLink {
     ) -> Result<(), HelperLost> {
         self.flush()?;
         if !self.outgoing.is_empty() {
-            // Only a greeting can be ahead of it, and that always fits an empty socket.
+            // Nothing is ahead of a launch but the greeting, and that was sent.
             return Err(HelperLost::OutOfOrder("it does not read"));
         }
         let mut frame = Vec::new();
@@ -191,16 +207,22 @@ impl HelperLink {
 
     /// Takes the next message, reading the socket if none is whole yet.
     pub(crate) fn receive(&mut self) -> Result<Received, HelperLost> {
+        let mut reads_left = READS_PER_CALL;
         loop {
             match self.decoder.next_message::<Reply>() {
                 Ok(Some(Reply::Hello(hello))) => self.greet(hello)?,
                 Ok(Some(Reply::Refused(fault))) => return Err(refused(&fault)),
-                Ok(Some(Reply::Panicked { message })) => return Err(HelperLost::Panicked(message)),
+                Ok(Some(Reply::Panicked { message })) => {
+                    return Err(HelperLost::Panicked(brief(&message)));
+                }
                 Ok(Some(_)) if self.greeted.is_none() => {
                     return Err(HelperLost::OutOfOrder("no greeting"));
                 }
-                Ok(Some(reply)) => return Ok(Received::Reply(reply)),
-                Ok(None) if self.read_some()? => {}
+                Ok(Some(reply)) => {
+                    check(&reply).map_err(HelperLost::Excess)?;
+                    return Ok(Received::Reply(reply));
+                }
+                Ok(None) if reads_left > 0 && self.read_some()? => reads_left -= 1,
                 Ok(None) => return Ok(Received::Nothing),
                 Err(error) => return Err(HelperLost::Garbage(error)),
             }
@@ -211,8 +233,11 @@ impl HelperLink {
         if hello.protocol != PROTOCOL_VERSION {
             return Err(HelperLost::Version {
                 found: hello.protocol,
-                release: hello.release,
+                release: brief(&hello.release),
             });
+        }
+        if self.greeted.is_some() {
+            return Err(HelperLost::OutOfOrder("a second greeting"));
         }
         self.greeted = Some(hello);
         Ok(())
@@ -234,26 +259,47 @@ impl HelperLink {
                 Ok(message) => break message,
                 Err(rustix::io::Errno::AGAIN) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::CONNRESET) => return Err(HelperLost::Gone),
+                // It went with something of ours unread.
+                Err(rustix::io::Errno::CONNRESET) => return Err(self.end_of_stream()),
                 Err(error) => return Err(socket_error(error)),
             }
         };
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = part {
-                self.descriptors.extend(descriptors);
+                for descriptor in descriptors {
+                    self.accept(descriptor)?;
+                }
             }
         }
         if message.bytes == 0 {
-            self.decoder.finish().map_err(HelperLost::Garbage)?;
-            return Err(HelperLost::Gone);
+            return Err(self.end_of_stream());
         }
         self.decoder.push(&bytes[..message.bytes]);
         Ok(true)
     }
 
-    /// Takes the descriptor that came with the last message, if one did.
+    fn end_of_stream(&self) -> HelperLost {
+        match self.decoder.finish() {
+            Ok(()) => HelperLost::Gone,
+            Err(error) => HelperLost::Garbage(error),
+        }
+    }
+
+    /// Keeps the one descriptor that may come; any other is closed, and ends the link.
+    fn accept(&mut self, descriptor: OwnedFd) -> Result<(), HelperLost> {
+        if !matches!(self.passed, Passed::None) {
+            return Err(HelperLost::Excess("more descriptors than it has to pass"));
+        }
+        self.passed = Passed::One(descriptor);
+        Ok(())
+    }
+
+    /// Takes the descriptor that the helper passed, if it did.
     pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        self.descriptors.pop()
+        match std::mem::replace(&mut self.passed, Passed::Taken) {
+            Passed::One(descriptor) => Some(descriptor),
+            Passed::None | Passed::Taken => None,
+        }
     }
 
     /// What the helper said of itself, once it has.
@@ -271,12 +317,17 @@ impl HelperLink {
         }
     }
 
-    /// Waits until the helper's process has ended, so that what it held has come to whoever adopts
-    /// it. One that is not dead but cannot be trusted is killed: it is our child and was not
-    /// waited for, so its number means it.
-    pub(crate) fn make_sure_it_is_gone(&mut self) {
+    /// Kills the helper: it is our child and was not waited for, so its number means it.
+    pub(crate) fn kill(&mut self) {
         // An error means that it has been waited for already.
         self.child.kill().ok();
+    }
+
+    /// Waits until the helper's process has ended, so that what it held has come to whoever adopts
+    /// it. One that is not dead but cannot be trusted is killed.
+    pub(crate) fn make_sure_it_is_gone(&mut self) {
+        self.kill();
+        // An error means that it has been waited for already.
         self.child.wait().ok();
     }
 
@@ -292,13 +343,26 @@ impl AsFd for HelperLink {
     }
 }
 
+/// Puts the greeting into the socket, which is empty and has room for far more.
+fn send_greeting(socket: &UnixStream) -> io::Result<()> {
+    let greeting = Request::Hello(Hello {
+        protocol: PROTOCOL_VERSION,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        identity: None,
+        features: vec![FEATURE_RECORDED.to_owned()],
+    });
+    let mut frame = Vec::new();
+    encode(&greeting, &mut frame).map_err(io::Error::other)?;
+    (&*socket).write_all(&frame)
+}
+
 fn refused(fault: &xioflow_protocol::ProtocolFault) -> HelperLost {
     match fault {
         xioflow_protocol::ProtocolFault::Version { ours, .. } => HelperLost::Version {
             found: *ours,
             release: "unknown".to_owned(),
         },
-        other => HelperLost::Refused(other.to_string()),
+        other => HelperLost::Refused(brief(&other.to_string())),
     }
 }
 

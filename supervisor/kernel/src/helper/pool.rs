@@ -35,16 +35,16 @@ struct State {
     /// How many should wait for work.
     target: usize,
     warm: VecDeque<HelperLink>,
+    /// Those that hold nothing, and only have to be waited for.
     done: Vec<Child>,
-    abandoned: Vec<Child>,
     closing: bool,
 }
 
 impl State {
-    /// Waits for those that have exited, so that a long-lived host collects no zombies.
-    fn forget_exited(&mut self) {
+    /// Waits for those that have exited; for a domain without a thread that does.
+    fn collect_done(&mut self) {
         // An error means that somebody else has waited for it.
-        self.abandoned.retain_mut(|child| {
+        self.done.retain_mut(|child| {
             let lives = matches!(child.try_wait(), Ok(None));
             if !lives {
                 registry::collected(child);
@@ -72,7 +72,6 @@ impl Helpers {
             target,
             warm,
             done: Vec::new(),
-            abandoned: Vec::new(),
             closing: false,
         };
         let shared = Arc::new(Shared {
@@ -120,21 +119,38 @@ impl Helpers {
         self.shared.work.notify_one();
     }
 
-    /// Ends the link to a helper; its process is waited for in the background.
+    /// Ends the link to a helper that holds nothing any more; its process is waited for in the
+    /// background.
     pub(crate) fn retire(&self, link: HelperLink) {
-        let mut state = self.shared.lock();
-        state.done.push(link.into_child());
-        state.forget_exited();
-        drop(state);
-        self.shared.work.notify_one();
+        self.wait_for(link.into_child());
     }
 
-    /// Ends the link to a helper that may hang. It ends by itself when it sees that its socket is
-    /// closed; nobody waits for that, but it is collected when it has.
+    /// Ends a helper that cannot be trusted, before anything was let run in it: with it goes its
+    /// socket, and with that the gate at which its command may stand.
+    pub(crate) fn dismiss(&self, mut link: HelperLink) {
+        link.kill();
+        self.wait_for(link.into_child());
+    }
+
+    /// Ends the link to a helper that may still hold a tree. It ends that and itself when it sees
+    /// that its socket is closed; nobody waits for that, but it is collected when it has.
+    #[expect(
+        clippy::unused_self,
+        reason = "all ways to part from a helper are asked here"
+    )]
     pub(crate) fn abandon(&self, link: HelperLink) {
+        registry::leave(link.into_child());
+    }
+
+    fn wait_for(&self, child: Child) {
+        registry::collect_left();
         let mut state = self.shared.lock();
-        state.abandoned.push(link.into_child());
-        state.forget_exited();
+        state.done.push(child);
+        if self.keeper.is_none() {
+            state.collect_done();
+        }
+        drop(state);
+        self.shared.work.notify_one();
     }
 
     /// Closes every link and waits for every helper that had no tree to hold.
@@ -189,19 +205,26 @@ fn keep(shared: &Shared, program: &std::path::Path) {
     }
 }
 
-/// How long a helper that has said all it had to say may take to exit, in seconds.
+/// How long a helper that holds nothing may take to exit, in seconds.
 ///
 /// It normally takes microseconds. One that was stopped by a signal in that instant would
-/// otherwise hold up whoever closes the domain; it is left to the system then.
+/// otherwise hold up whoever closes the domain, so it is killed then.
 const EXIT_PATIENCE_SECS: i64 = 2;
 
 fn reap(done: Vec<Child>) {
     for mut child in done {
+        if !exits(&child) {
+            // An error means that somebody else has waited for it.
+            child.kill().ok();
+        }
         if exits(&child) {
             // The exit status of a helper says nothing that its messages did not; a host that
             // waits for all its children may have taken it already (ECHILD).
             drop(child.wait());
             registry::collected(&child);
+        } else {
+            // Only the kernel itself can hold it now.
+            registry::leave(child);
         }
     }
 }
