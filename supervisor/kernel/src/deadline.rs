@@ -1,4 +1,4 @@
-//! Deadlines as poll(2) wants them.
+//! Deadlines as poll(2) wants them, and waits that are known by their length.
 
 use std::time::{Duration, Instant};
 
@@ -21,5 +21,36 @@ pub(crate) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<In
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
+    }
+}
+
+/// How long something is waited for, whatever else comes meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    until: Option<Instant>,
+    length: Duration,
+}
+
+impl Patience {
+    /// Begins to wait. A length that no clock reaches is a wait without end.
+    pub(crate) fn new(length: Duration) -> Self {
+        Self {
+            until: Instant::now().checked_add(length),
+            length,
+        }
+    }
+
+    /// When it is over; none is never.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
+    }
+
+    /// How long was waited once it is over, in milliseconds.
+    pub(crate) fn length_ms(&self) -> u64 {
+        u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -15,7 +15,7 @@ use crate::admission::Leases;
 use crate::clock;
 use crate::command::Command;
 use crate::error::{DomainError, ExecuteError};
-use crate::helper::{Helpers, find_helper};
+use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
 use crate::names::new_id;
 use crate::operation::{Membership, OperationBuilder};
@@ -35,6 +35,7 @@ pub struct DomainOptions {
     warm_helpers: usize,
     concurrent_max: Option<usize>,
     adopt_orphans: bool,
+    patience: HelperPatience,
 }
 
 impl Default for DomainOptions {
@@ -45,6 +46,7 @@ impl Default for DomainOptions {
             warm_helpers: DEFAULT_WARM_HELPERS,
             concurrent_max: None,
             adopt_orphans: false,
+            patience: HelperPatience::default(),
         }
     }
 }
@@ -88,6 +90,13 @@ impl DomainOptions {
     #[must_use]
     pub fn adopt_orphans(mut self, on: bool) -> Self {
         self.adopt_orphans = on;
+        self
+    }
+
+    /// Sets how long a helper may be silent before it counts as lost.
+    #[must_use]
+    pub fn helper_patience(mut self, patience: HelperPatience) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -138,6 +147,7 @@ impl DomainOptions {
             in_flight: Mutex::default(),
             helpers,
             adopts_orphans: self.adopt_orphans,
+            patience: self.patience,
             folder,
         };
         Ok(Domain {
@@ -199,6 +209,7 @@ pub(crate) struct Inner {
     in_flight: Mutex<HashMap<String, Arc<Flight>>>,
     pub(crate) helpers: Helpers,
     pub(crate) adopts_orphans: bool,
+    pub(crate) patience: HelperPatience,
     folder: PathBuf,
 }
 

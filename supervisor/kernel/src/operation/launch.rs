@@ -4,7 +4,7 @@
 //! the gate closes when the helper's socket does.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use xioflow_protocol::{
     Descendants, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
 };
 
+use super::adopt::end_orphans;
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{DescendantPolicy, Spec};
 use crate::control::Control;
-use crate::deadline::timespec_until;
+use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
@@ -30,17 +31,16 @@ use crate::output::{Drain, Feed, artifact_stem};
 use crate::result::{OperationResult, SpawnFailure};
 use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
 
-/// How long a helper may take to bring a command to its gate. It takes a millisecond; one that
-/// needs this long is stopped or stuck.
-const LAUNCH_PATIENCE: Duration = Duration::from_secs(10);
-
 /// How long a helper may take to end a child whose gate was closed.
-const DISCARD_PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const DISCARD_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How many replies of a helper that went away are looked through for its reason.
+const LAST_REPLIES_MAX: usize = 16;
 
 /// How long processes may outlive the command before they count as survivors, in milliseconds.
 ///
 /// A pipeline's last members and a build's workers end within a few milliseconds of the command.
-const SETTLE_MS: u32 = 200;
+pub(super) const SETTLE_MS: u32 = 200;
 
 /// Added to the command's out-of-memory score, so that the kernel picks it before its holder.
 const OOM_SCORE_ADJ: i32 = 200;
@@ -120,8 +120,10 @@ fn bring_to_gate(
     descriptors[LaunchDescriptor::Stdout as usize] = stdout_theirs.as_fd();
     descriptors[LaunchDescriptor::Stderr as usize] = stderr_theirs.as_fd();
     let request = Request::Launch(launch_message(admitted, &stem));
-    let spawned =
-        send_launch(&mut link, &request, &descriptors).and_then(|()| await_gate(&mut link));
+    let spawned = link
+        .send_with(&request, &descriptors)
+        .map_err(|lost| link.last_message(lost))
+        .and_then(|()| await_gate(&mut link, inner.patience.launch));
     // Our copies would keep the pipes open for ever.
     drop((stdout_theirs, stderr_theirs));
     match spawned {
@@ -143,10 +145,21 @@ fn bring_to_gate(
             Ok(Err(failure))
         }
         Err(lost) => {
-            inner.helpers.abandon(link);
+            dismiss(inner, link);
             Err(ExecuteError::Helper(LinkError::Lost(lost)))
         }
     }
+}
+
+/// Parts from a helper that cannot be trusted and was not told to let anything run.
+fn dismiss(inner: &Inner, mut link: HelperLink) {
+    if inner.adopts_orphans {
+        // The child that stood at the gate comes to this process. That it never was a command is
+        // known; how it ended says nothing.
+        link.make_sure_it_is_gone();
+        end_orphans(0, None);
+    }
+    inner.helpers.dismiss(link);
 }
 
 fn output_pipe() -> Result<(OwnedFd, OwnedFd), ExecuteError> {
@@ -161,47 +174,39 @@ fn output_pipe() -> Result<(OwnedFd, OwnedFd), ExecuteError> {
     Ok((ours, theirs))
 }
 
-fn send_launch(
-    link: &mut HelperLink,
-    request: &Request,
-    descriptors: &[BorrowedFd<'_>],
-) -> Result<(), HelperLost> {
-    match link.send_with(request, descriptors) {
-        // It may have said why before it went.
-        Err(HelperLost::Gone) => Err(link.last_message()),
-        sent => sent,
-    }
-}
-
 /// Waits until the command stands at its gate, or did not get there.
-fn await_gate(link: &mut HelperLink) -> Result<Result<Identity, LaunchFailure>, HelperLost> {
-    let until = Instant::now() + LAUNCH_PATIENCE;
+fn await_gate(
+    link: &mut HelperLink,
+    patience: Duration,
+) -> Result<Result<Identity, LaunchFailure>, HelperLost> {
+    let patience = Patience::new(patience);
     loop {
         match link.receive()? {
             Received::Reply(Reply::Spawned { root }) => return Ok(Ok(root)),
             Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
             Received::Reply(_) => return Err(HelperLost::OutOfOrder("no launch report")),
-            Received::Nothing => link.wait(until)?,
+            Received::Nothing => link.wait(&patience)?,
         }
     }
 }
 
 /// Closes the gate and lets the helper end its child.
 fn discard(inner: &Inner, mut gated: Gated) {
-    let until = Instant::now() + DISCARD_PATIENCE;
+    let patience = Patience::new(DISCARD_PATIENCE);
     // Whatever fails here, the gate closes with the socket.
     let ended = gated.link.send(&Request::Discard).and_then(|()| {
         loop {
             match gated.link.receive()? {
-                Received::Reply(Reply::TreeEmpty(_)) => return Ok(()),
-                Received::Reply(_) => {}
-                Received::Nothing => gated.link.wait(until)?,
+                // The second one: its child has ended by itself, and the two have crossed.
+                Received::Reply(Reply::TreeEmpty(_) | Reply::LaunchFailed(_)) => return Ok(()),
+                Received::Reply(_) => return Err(HelperLost::OutOfOrder("no end of its child")),
+                Received::Nothing => gated.link.wait(&patience)?,
             }
         }
     });
     match ended {
         Ok(()) => inner.helpers.retire(gated.link),
-        Err(_) => inner.helpers.abandon(gated.link),
+        Err(_) => dismiss(inner, gated.link),
     }
 }
 
@@ -263,32 +268,41 @@ fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {
 }
 
 impl HelperLink {
-    /// Waits until the helper says something.
-    fn wait(&mut self, until: Instant) -> Result<(), HelperLost> {
+    /// Waits until the helper says something more, unless the patience with it is over. Called when
+    /// what it has said was read: an answer that is there counts however late it is looked at, but
+    /// bytes that are none do not.
+    fn wait(&mut self, patience: &Patience) -> Result<(), HelperLost> {
+        if patience.is_over() {
+            return Err(HelperLost::Silent {
+                waited_ms: patience.length_ms(),
+            });
+        }
         let wanted = if self.wants_to_write() {
             PollFlags::IN | PollFlags::OUT
         } else {
             PollFlags::IN
         };
         let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), wanted)];
-        match poll(&mut polled, timespec_until(Some(until)).as_ref()) {
-            Ok(0) => Err(HelperLost::Silent {
-                waited_ms: super::admit::millis(LAUNCH_PATIENCE),
-            }),
-            Ok(_) => self.flush(),
+        match poll(&mut polled, timespec_until(patience.until()).as_ref()) {
+            Ok(_) => self.flush().map_err(|lost| self.last_message(lost)),
             Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(HelperLost::Socket(error.to_string())),
         }
     }
 
-    /// What a helper that went away said before.
-    fn last_message(&mut self) -> HelperLost {
-        loop {
+    /// What a helper that cannot be told anything more has said before it went.
+    fn last_message(&mut self, lost: HelperLost) -> HelperLost {
+        if lost != HelperLost::Gone {
+            return lost;
+        }
+        // One that only stopped listening may go on talking.
+        for _ in 0..LAST_REPLIES_MAX {
             match self.receive() {
                 Ok(Received::Reply(_)) => {}
-                Ok(Received::Nothing) => return HelperLost::Gone,
-                Err(lost) => return lost,
+                Ok(Received::Nothing) => return lost,
+                Err(said) => return said,
             }
         }
+        lost
     }
 }

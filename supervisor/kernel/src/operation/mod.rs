@@ -8,6 +8,7 @@ mod record;
 mod settle;
 mod stored;
 mod supervise;
+mod told;
 
 use std::sync::Arc;
 use std::thread;

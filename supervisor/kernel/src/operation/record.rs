@@ -112,10 +112,14 @@ pub(super) fn finish(
         link.account_recorded();
     }
     match observed.ending {
+        // It may hold a tree.
         Ending::Lost(_) | Ending::Adopted { .. } => inner.helpers.abandon(link),
-        Ending::Empty(_) | Ending::Remains(_) | Ending::NotExecuted(_) => {
-            inner.helpers.retire(link);
-        }
+        // It has its last word to write, and the time that takes.
+        _ if committed.is_err() => inner.helpers.abandon(link),
+        Ending::Empty(_)
+        | Ending::Remains(_)
+        | Ending::NotExecuted(_)
+        | Ending::NeverReleased { .. } => inner.helpers.retire(link),
     }
     if let Err(source) = committed {
         return Err(ExecuteError::Unrecorded {

@@ -52,6 +52,17 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
             let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
             apply_spawn_failure(&mut result, failure);
         }
+        Ending::NeverReleased { lost, gone } => {
+            result.status = Outcome::Failed;
+            result.termination_reason = Some(TerminationReason::CrashDetected);
+            result.scope = Scope::DirectChild;
+            result.tree_settlement = Some(match gone {
+                true => TreeSettlement::Empty,
+                false => TreeSettlement::Unverified,
+            });
+            let reason = format!("{lost} before its gate was opened; nothing of the command ran");
+            result.reason = Some(reason);
+        }
         Ending::Adopted { lost, end, empty } => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
             let cause = if *empty {
@@ -447,6 +458,30 @@ mod tests {
         );
         assert_eq!(result.exit_code, Some(0));
         assert_eq!(result.cpu_time_ms, None);
+    }
+
+    #[test]
+    fn a_gate_that_was_never_opened_is_a_failure_without_an_exit() {
+        for (gone, tree) in [
+            (true, TreeSettlement::Empty),
+            (false, TreeSettlement::Unverified),
+        ] {
+            let lost = HelperLost::Gone;
+            let result = of(&Ending::NeverReleased { lost, gone }, None, &[]);
+            assert_eq!(result.status, Outcome::Failed);
+            assert_eq!(
+                result.termination_reason,
+                Some(TerminationReason::CrashDetected)
+            );
+            assert_eq!((result.exit_code, result.signal), (None, None));
+            assert_eq!(result.tree_settlement, Some(tree));
+            assert!(
+                result
+                    .reason
+                    .unwrap()
+                    .contains("nothing of the command ran")
+            );
+        }
     }
 
     #[test]

@@ -9,26 +9,24 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use xioflow_journal::{Change, Stream, TerminationReason};
-use xioflow_protocol::{Exit, LaunchFailure, Reply, Request, TreeEnd};
+use xioflow_protocol::{Exit, LaunchFailure, Request, TreeEnd};
 
+use super::DescendantPolicy;
 use super::adopt::end_orphans;
-use super::launch::{Admitted, Gated};
+use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
+use super::told::{News, Told};
 use crate::control::{Control, Wish};
-use crate::deadline::{earlier, timespec_until};
+use crate::deadline::{Patience, earlier, timespec_until};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feed};
-use crate::stop::{StopManner, StopRequest};
+use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 
 /// How long the pipes may stay open after the tree is gone.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(2000);
 
-/// How long the helper may be silent beyond what its ladder takes before it counts as lost.
-const STOP_PATIENCE: Duration = Duration::from_secs(3);
-
-/// How long executing the program may take to be reported. Loading one from a slow network file
-/// system counts, so this is generous.
-const EXEC_PATIENCE: Duration = Duration::from_secs(60);
+/// Replies that are taken before the pipes, the wishes and the clock get their turn.
+const REPLIES_PER_TURN: usize = 64;
 
 /// Everything that was seen of one operation.
 #[derive(Debug)]
@@ -54,6 +52,13 @@ pub(super) enum Ending {
     Remains(TreeEnd),
     /// The program could not be executed; nothing of it ran.
     NotExecuted(LaunchFailure),
+    /// Its helper was gone before it could be told to open the gate; nothing of it ran.
+    NeverReleased {
+        /// What happened to the helper.
+        lost: HelperLost,
+        /// Whether the process that stood at the gate was seen to have ended.
+        gone: bool,
+    },
     /// Its helper is gone, or can no longer be trusted.
     Lost(HelperLost),
     /// Its helper is gone; what it held came to this process and was ended here.
@@ -79,12 +84,16 @@ pub(super) struct Supervision<'a> {
     feed: Option<Feed>,
     timeout_at: Option<Instant>,
     timeout_grace: Duration,
-    running: bool,
-    exit: Option<Exit>,
+    descendants: DescendantPolicy,
+    told: Told,
+    /// Whether more of what the helper said may be there to be taken.
+    more_replies: bool,
+    /// Whether the end of the command is to be looked for in its pidfd.
+    root_watched: bool,
     ending: Option<Ending>,
     stop: Option<StopRequest>,
-    /// When silence of the helper means that it is lost.
-    silence_at: Option<Instant>,
+    /// How long the helper may be silent; none while it owes no answer.
+    silence: Option<Patience>,
     drain_until: Option<Instant>,
 }
 
@@ -112,15 +121,17 @@ impl<'a> Supervision<'a> {
                 .timeout
                 .and_then(|timeout| now.checked_add(timeout)),
             timeout_grace: admitted.spec.timeout_grace,
-            running: false,
-            exit: None,
+            descendants: admitted.spec.descendants,
+            told: Told::nothing(),
+            more_replies: false,
+            root_watched: true,
             ending: None,
             stop: None,
-            silence_at: now.checked_add(EXEC_PATIENCE),
+            silence: Some(Patience::new(inner.patience.report)),
             drain_until: None,
         };
         if let Err(lost) = released {
-            supervision.lose(lost);
+            supervision.never_released(lost);
         }
         supervision
     }
@@ -132,7 +143,11 @@ impl<'a> Supervision<'a> {
     fn deadline(&self) -> Option<Instant> {
         match self.ending {
             Some(_) => self.drain_until,
-            None => earlier(self.timeout_at, self.silence_at),
+            None if self.more_replies => Some(Instant::now()),
+            None => {
+                let silence_at = self.silence.and_then(|silence| silence.until());
+                earlier(self.timeout_at, silence_at)
+            }
         }
     }
 
@@ -150,15 +165,21 @@ impl<'a> Supervision<'a> {
         if ready.link {
             self.read_replies();
         }
+        // After the replies: its end may have been told with it.
+        if ready.root {
+            self.note_root_ended();
+        }
         self.check_clock()
     }
 
     fn wait(&mut self) -> Ready {
-        let mut polled = Vec::with_capacity(4);
-        polled.push(PollFd::from_borrowed_fd(
-            self.control.as_fd(),
-            PollFlags::IN,
-        ));
+        let mut polled = Vec::with_capacity(5);
+        let mut sources = Vec::with_capacity(5);
+        let mut watch = |source, fd, flags| {
+            sources.push(source);
+            polled.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        watch(Source::Control, self.control.as_fd(), PollFlags::IN);
         if self.ending.is_none() {
             let writing = self.link.wants_to_write();
             let wanted = if writing {
@@ -166,35 +187,33 @@ impl<'a> Supervision<'a> {
             } else {
                 PollFlags::IN
             };
-            polled.push(PollFd::from_borrowed_fd(self.link.as_fd(), wanted));
+            watch(Source::Link, self.link.as_fd(), wanted);
+            if let (true, Some(pidfd)) = (self.root_watched, &self.root_pidfd) {
+                watch(Source::Root, pidfd.as_fd(), PollFlags::IN);
+            }
         }
-        let open: Vec<usize> = (0..2)
-            .filter(|at| self.drains[*at].pipe().is_some())
-            .collect();
-        for at in &open {
-            if let Some(pipe) = self.drains[*at].pipe() {
-                polled.push(PollFd::from_borrowed_fd(pipe, PollFlags::IN));
+        for (at, drain) in self.drains.iter().enumerate() {
+            if let Some(pipe) = drain.pipe() {
+                watch(Source::Pipe(at), pipe, PollFlags::IN);
             }
         }
         // Interrupted, or refused for lack of memory: every descriptor is looked at, none blocks.
         let failed = poll(&mut polled, timespec_until(self.deadline()).as_ref()).is_err();
-        let fired: Vec<bool> = polled
-            .iter()
-            .map(|polled| failed || !polled.revents().is_empty())
-            .collect();
         let mut ready = Ready {
-            control: fired[0],
-            link: false,
-            pipes: [false; 2],
+            link: self.more_replies,
+            ..Ready::default()
         };
-        let pipes_from = if self.ending.is_none() {
-            ready.link = fired[1];
-            2
-        } else {
-            1
-        };
-        for (at, fired) in open.into_iter().zip(&fired[pipes_from..]) {
-            ready.pipes[at] = *fired;
+        for (source, polled) in sources.into_iter().zip(&polled) {
+            if polled.revents().is_empty() && !failed {
+                continue;
+            }
+            match source {
+                Source::Control => ready.control = true,
+                Source::Link => ready.link = true,
+                // A failed poll says nothing of it, and there is nothing to read.
+                Source::Root => ready.root = !failed,
+                Source::Pipe(at) => ready.pipes[at] = true,
+            }
         }
         ready
     }
@@ -220,8 +239,9 @@ impl<'a> Supervision<'a> {
         if self.ending.is_some() {
             return;
         }
-        let patience = request.longest() + STOP_PATIENCE;
-        self.silence_at = Instant::now().checked_add(patience);
+        let patience = request.longest().saturating_add(self.inner.patience.stop);
+        self.silence = Some(Patience::new(patience));
+        self.told.expect_more();
         if self.stop.is_none() {
             // Before the helper acts. If it cannot be recorded the command is stopped all the
             // same; the commit of the result meets the same fault and reports it.
@@ -238,43 +258,56 @@ impl<'a> Supervision<'a> {
     }
 
     fn read_replies(&mut self) {
-        while self.ending.is_none() {
+        self.more_replies = false;
+        for _ in 0..REPLIES_PER_TURN {
+            if self.ending.is_some() {
+                return;
+            }
             let received = self.link.flush().and_then(|()| self.link.receive());
             match received {
                 Ok(Received::Nothing) => return,
-                Ok(Received::Reply(reply)) => self.take_reply(reply),
+                Ok(Received::Reply(reply)) => match self.told.take(reply) {
+                    Ok(news) => self.take_news(news),
+                    Err(lost) => self.lose(lost),
+                },
                 Err(lost) => self.lose(lost),
             }
         }
+        self.more_replies = true;
     }
 
-    fn take_reply(&mut self, reply: Reply) {
-        match reply {
-            Reply::Running => self.set_running(),
-            Reply::RootExited { exit } => {
-                self.set_running();
-                self.exit = Some(exit);
+    fn take_news(&mut self, news: News) {
+        match news {
+            News::None => {}
+            // While it is being stopped, that has its own time.
+            News::Running | News::Exited if self.stop.is_some() => {}
+            News::Running => self.silence = None,
+            News::Exited => {
+                self.silence = match self.descendants {
+                    DescendantPolicy::Stop => Some(Patience::new(self.survivors_longest())),
+                    DescendantPolicy::Wait => None,
+                };
             }
-            Reply::TreeEmpty(end) => self.end(Ending::Empty(end)),
-            Reply::TreeRemains(end) => self.end(Ending::Remains(end)),
-            Reply::LaunchFailed(failure) => self.end(Ending::NotExecuted(failure)),
-            // Their content comes again, complete, with the end of the tree.
-            Reply::Survivors { .. } | Reply::Signalled { .. } => {}
-            Reply::Hello(_) | Reply::Spawned { .. } => {
-                self.lose(HelperLost::OutOfOrder("a launch report again"));
-            }
-            Reply::Refused(_) | Reply::Panicked { .. } => {
-                self.lose(HelperLost::OutOfOrder("a refusal"));
-            }
+            News::Over(ending) => self.end(ending),
         }
     }
 
-    fn set_running(&mut self) {
-        if !self.running {
-            self.running = true;
-            if self.stop.is_none() {
-                self.silence_at = None;
-            }
+    /// How long after the command's own end the helper may take to end what outlives it.
+    fn survivors_longest(&self) -> Duration {
+        let stop = StopRequest {
+            reason: TerminationReason::Completed,
+            manner: StopManner::Terminate,
+            grace: SURVIVOR_GRACE,
+        };
+        let settle = Duration::from_millis(SETTLE_MS.into());
+        settle + stop.longest() + self.inner.patience.stop
+    }
+
+    /// The system says that the command has ended, so the helper owes an account of that.
+    fn note_root_ended(&mut self) {
+        self.root_watched = false;
+        if self.told.exit().is_none() && self.silence.is_none() {
+            self.silence = Some(Patience::new(self.inner.patience.report));
         }
     }
 
@@ -287,13 +320,10 @@ impl<'a> Supervision<'a> {
     /// another process. The rest of the tree comes to this process if it adopts orphans; else
     /// nothing can be said of it.
     fn lose(&mut self, lost: HelperLost) {
-        if let Some(pidfd) = &self.root_pidfd {
-            // It may have ended already (ESRCH), which is as good.
-            pidfd_send_signal(pidfd, Signal::KILL).ok();
-        }
+        self.kill_root();
         let ending = if self.inner.adopts_orphans {
             self.link.make_sure_it_is_gone();
-            match end_orphans(self.root, self.exit) {
+            match end_orphans(self.root, self.told.exit()) {
                 Some((end, empty)) => Ending::Adopted { lost, end, empty },
                 None => Ending::Lost(lost),
             }
@@ -301,6 +331,30 @@ impl<'a> Supervision<'a> {
             Ending::Lost(lost)
         };
         self.end(ending);
+    }
+
+    /// The helper was gone before it could be told to open the gate. There is one process then, the
+    /// one that stands there, and it never was the command.
+    fn never_released(&mut self, lost: HelperLost) {
+        self.kill_root();
+        let mut gone = false;
+        if let Some(pidfd) = &self.root_pidfd {
+            let until = Instant::now().checked_add(DISCARD_PATIENCE);
+            let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+            gone = poll(&mut polled, timespec_until(until).as_ref()) == Ok(1);
+        }
+        if self.inner.adopts_orphans {
+            self.link.make_sure_it_is_gone();
+            gone |= end_orphans(self.root, None).is_some_and(|(_, empty)| empty);
+        }
+        self.end(Ending::NeverReleased { lost, gone });
+    }
+
+    fn kill_root(&self) {
+        if let Some(pidfd) = &self.root_pidfd {
+            // It may have ended already (ESRCH), which is as good.
+            pidfd_send_signal(pidfd, Signal::KILL).ok();
+        }
     }
 
     /// False when there is nothing more to wait for.
@@ -319,17 +373,29 @@ impl<'a> Supervision<'a> {
                     grace: self.timeout_grace,
                 });
             }
-        } else if over(self.silence_at) {
-            let waited_ms = super::admit::millis(STOP_PATIENCE);
-            self.lose(HelperLost::Silent { waited_ms });
+        } else if let Some(silence) = self.silence.filter(Patience::is_over) {
+            self.lose(HelperLost::Silent {
+                waited_ms: silence.length_ms(),
+            });
         }
         true
     }
 }
 
+/// What is waited for.
+enum Source {
+    Control,
+    Link,
+    Root,
+    Pipe(usize),
+}
+
+/// What of it has something to say.
+#[derive(Default)]
 struct Ready {
     control: bool,
     link: bool,
+    root: bool,
     pipes: [bool; 2],
 }
 
@@ -351,8 +417,8 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
     Observed {
         link: supervision.link,
         drains: supervision.drains,
-        running: supervision.running,
-        exit: supervision.exit,
+        running: supervision.told.running(),
+        exit: supervision.told.exit(),
         ending: supervision.ending.unwrap_or(Ending::Lost(HelperLost::Gone)),
         stop: supervision.stop,
         undrained,
