@@ -75,7 +75,7 @@ impl Helper {
 
 /// Chooses targets so that every living process of a listing is reached exactly once.
 pub(crate) fn plan(helper: Helper, listing: &[Descendant]) -> Vec<Target> {
-    let living = || listing.iter().filter(|process| !process.state.has_ended());
+    let living = || listing.iter().filter(|process| !process.has_ended());
     let inhabited: BTreeSet<_> = living()
         .filter_map(|process| GroupId::new(process.group))
         .collect();
@@ -320,7 +320,7 @@ mod tests {
         #[test]
         fn everyone_who_lives_is_reached_exactly_once(tree in trees()) {
             let targets = plan(HELPER, &tree);
-            for process in tree.iter().filter(|p| !p.state.has_ended()) {
+            for process in tree.iter().filter(|p| !p.has_ended()) {
                 if Pid::new(process.pid).is_none() || process.pid == HELPER.pid {
                     continue;
                 }
@@ -328,7 +328,7 @@ mod tests {
                     Target::Group(group) => group.number() == process.group,
                     Target::Child(pid) | Target::Other { pid, .. } => pid.number() == process.pid,
                 });
-                let same = tree.iter().filter(|p| p.pid == process.pid && !p.state.has_ended());
+                let same = tree.iter().filter(|p| p.pid == process.pid && !p.has_ended());
                 if same.count() == 1 {
                     prop_assert_eq!(ways.count(), 1, "{:?} in {:?}", process, targets);
                 }

@@ -118,10 +118,7 @@ impl Tree {
     pub(crate) fn name_survivors(&mut self) -> (Vec<ProcessNote>, u32) {
         match descendants(self.helper.pid) {
             Ok(Listing { processes, .. }) => {
-                for process in processes
-                    .iter()
-                    .filter(|process| !process.state.has_ended())
-                {
+                for process in processes.iter().filter(|process| !process.has_ended()) {
                     self.note_outliver(process.pid);
                 }
             }
@@ -295,7 +292,7 @@ impl Tree {
     /// Why each process is still there; those not yet named are noted.
     fn why_alive(&mut self, listing: &[Descendant]) -> Vec<(u32, u64, WhyAlive)> {
         let mut left = Vec::new();
-        for process in listing.iter().filter(|process| !process.state.has_ended()) {
+        for process in listing.iter().filter(|process| !process.has_ended()) {
             left.push((process.pid, process.start_ticks, self.why(process)));
             let is_named = self.outlivers.iter().any(|outliver| {
                 outliver.process.pid == process.pid

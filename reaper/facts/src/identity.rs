@@ -73,7 +73,7 @@ pub fn verify(recorded: &Identity) -> Verification {
     let mut line = StatLine::new();
     match read_stat(recorded.pid, &mut line) {
         Ok(None) => Verification::NotOriginal,
-        Ok(Some(stat)) if stat.state.has_ended() => Verification::NotOriginal,
+        Ok(Some(stat)) if stat.has_ended() => Verification::NotOriginal,
         Ok(Some(stat)) if stat.start_ticks != recorded.start_ticks => Verification::NotOriginal,
         Ok(Some(_)) => verify_inode(recorded),
         Err(_) => Verification::CannotTell,

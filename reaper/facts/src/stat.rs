@@ -18,7 +18,7 @@ pub enum ProcessState {
     Sleeping,
     /// `D`: sleeps, and no signal wakes it, not even SIGKILL.
     Uninterruptible,
-    /// `Z`: has ended, and its parent has not waited for it.
+    /// `Z`: its first thread has ended. So has the process, unless it has other threads.
     Zombie,
     /// `T`: stopped by a signal.
     Stopped,
@@ -45,12 +45,6 @@ impl ProcessState {
             b'I' => Self::Idle,
             other => Self::Other(other),
         }
-    }
-
-    /// Whether the process has ended, whatever is still seen of it.
-    #[must_use]
-    pub const fn has_ended(self) -> bool {
-        matches!(self, Self::Zombie | Self::Dead)
     }
 }
 
@@ -138,11 +132,23 @@ impl<'line> Stat<'line> {
         })
     }
 
+    /// Whether the process has ended, whatever is still seen of it.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        has_ended(self.state, self.threads)
+    }
+
     /// Whether this is a copy of its parent that has not executed a program of its own.
     #[must_use]
     pub const fn is_unexecuted_copy(&self) -> bool {
         self.flags & FORKED_WITHOUT_EXEC != 0
     }
+}
+
+/// The letter is the first thread's. It may have left the work to the others, and then what looks
+/// like a zombie lives; one that has ended counts itself at most.
+pub(crate) const fn has_ended(state: ProcessState, threads: u32) -> bool {
+    matches!(state, ProcessState::Zombie | ProcessState::Dead) && threads <= 1
 }
 
 struct Fields<'line>(&'line [u8]);
@@ -257,6 +263,24 @@ mod tests {
             let stat = Stat::parse(&line).expect("well-formed");
             assert_eq!(stat.command, name.as_bytes());
             assert_eq!((stat.parent, stat.start_ticks), (17, 5));
+        }
+    }
+
+    #[test]
+    fn a_dead_first_thread_is_no_dead_process() {
+        let state_and_threads = |state: &str, threads: u32| {
+            format!("7 (x) {state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 5 0\n")
+        };
+        for (state, threads, ended) in [
+            ("Z", 1, true),
+            ("X", 0, true),
+            ("Z", 2, false),
+            ("S", 1, false),
+            ("D", 9, false),
+        ] {
+            let line = state_and_threads(state, threads);
+            let stat = Stat::parse(line.as_bytes()).expect("well-formed");
+            assert_eq!(stat.has_ended(), ended, "{state} with {threads} threads");
         }
     }
 

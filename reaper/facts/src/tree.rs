@@ -11,6 +11,7 @@ use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, getdents, openat};
 
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
+use crate::stat::has_ended;
 use crate::{CannotTell, ProcPath, ProcessState, Stat, StatLine, read_stat};
 
 /// How often the children of the root are listed again for orphans that came to it meanwhile.
@@ -66,6 +67,12 @@ impl Descendant {
             state: stat.state,
             threads: stat.threads,
         }
+    }
+
+    /// Whether it had ended, whatever was still seen of it.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        has_ended(self.state, self.threads)
     }
 }
 
@@ -169,17 +176,12 @@ impl Walk {
 
     /// Visits all that were found from `next` on, and all that are found by that.
     fn descend(&mut self, mut next: usize) {
-        while let Some(&Descendant {
-            pid,
-            threads,
-            state,
-            ..
-        }) = self.found.get(next)
-        {
+        while let Some(&process) = self.found.get(next) {
             next += 1;
-            if state.has_ended() {
+            if process.has_ended() {
                 continue;
             }
+            let Descendant { pid, threads, .. } = process;
             let visited = match threads {
                 1 => self.visit(pid, pid),
                 _ => self.visit_threads(pid),

@@ -64,12 +64,13 @@ fn announced(replies: &[Reply]) -> (Vec<u32>, u32) {
 
 #[test]
 fn every_escapee_is_ended_and_named() {
-    let shapes: [&[&str]; 7] = [
+    let shapes: [&[&str]; 8] = [
         &["escape-setsid", "3"],
         &["daemonise", "3"],
         &["hold-pipe", "3"],
         &["escape-setsid", "ignore", "2"],
         &["daemonise", "ignore", "2"],
+        &["headless", "3"],
         &["spawn-tree", "chain", "20"],
         &["spawn-tree", "mixed", "20"],
     ];
