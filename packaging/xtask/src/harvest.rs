@@ -103,14 +103,12 @@ impl Harvest {
 
 impl fmt::Display for Harvest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} passed, {} failed, {} ignored, {} of the passed skipped something",
-            self.passed,
-            self.failed,
-            self.ignored,
-            self.skips.len()
-        )
+        let (passed, failed, ignored) = (self.passed, self.failed, self.ignored);
+        write!(f, "{passed} passed, {failed} failed, {ignored} ignored, ")?;
+        match self.skips.len() {
+            0 => f.write_str("nothing skipped"),
+            number => write!(f, "{number} skipped as named above"),
+        }
     }
 }
 
@@ -178,7 +176,7 @@ test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; fini
         shown(&mut harvest, PRINTED);
         assert_eq!(
             harvest.to_string(),
-            "6 passed, 0 failed, 2 ignored, 2 of the passed skipped something"
+            "6 passed, 0 failed, 2 ignored, 2 skipped as named above"
         );
     }
 
