@@ -21,7 +21,12 @@ const NONCE_VARIABLE: &str = "XIOFLOW_TEST_NONCE";
 const BIN_DIR_VARIABLE: &str = "XIOFLOW_TEST_BIN_DIR";
 /// `nobody` on every distribution.
 const ORDINARY_ID: u32 = 65534;
-const PROGRAMS: [&str; 3] = ["xioflow", "xioflow-reaper", "xioflow-fixture"];
+const PROGRAMS: [&str; 4] = [
+    "xioflow",
+    "xioflow-reaper",
+    "xioflow-fixture",
+    "xioflow-false-helper",
+];
 
 /// A private folder, the project's programs, a hermetic environment, and a check on drop that
 /// no process, mount or file of it is left.

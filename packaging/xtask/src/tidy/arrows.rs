@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-journal", &[]),
     ("xioflow-kernel", KERNEL),
     ("xioflow", CLI),
-    ("xioflow-fixture", &[]),
+    ("xioflow-fixture", &["xioflow-protocol"]),
     ("xioflow-kit", &["xioflow-protocol"]),
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-bench", &["xioflow-kernel"]),
