@@ -97,12 +97,23 @@ pub(super) fn launch(
         discard(inner, gated);
         return Err(error);
     }
-    let released = gated.link.send(&Request::Release);
+    let released = release(&mut gated.link);
     inner.helpers.refill();
     let observed = supervise(Supervision::new(
         inner, gated, &admitted, control, feed, released,
     ));
     record::finish(inner, &admitted, observed)
+}
+
+/// Tells the helper to open the gate; the failure is that of a child that has ended there meanwhile.
+fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
+    let early = match link.receive()? {
+        Received::Nothing => None,
+        Received::Reply(Reply::LaunchFailed(failure)) => Some(failure),
+        Received::Reply(_) => return Err(HelperLost::OutOfOrder("news before its gate was opened")),
+    };
+    link.send(&Request::Release)?;
+    Ok(early)
 }
 
 /// Has the command forked and prepared; the inner error is a launch that failed.

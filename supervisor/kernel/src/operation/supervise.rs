@@ -104,7 +104,7 @@ impl<'a> Supervision<'a> {
         admitted: &'a Admitted,
         control: &'a Arc<Control>,
         feed: Option<Feed>,
-        released: Result<(), HelperLost>,
+        released: Result<Option<LaunchFailure>, HelperLost>,
     ) -> Self {
         let now = Instant::now();
         let mut supervision = Self {
@@ -130,8 +130,10 @@ impl<'a> Supervision<'a> {
             silence: Some(Patience::new(inner.patience.report)),
             drain_until: None,
         };
-        if let Err(lost) = released {
-            supervision.never_released(lost);
+        match released {
+            Ok(None) => {}
+            Ok(Some(failure)) => supervision.end(Ending::NotExecuted(failure)),
+            Err(lost) => supervision.never_released(lost),
         }
         supervision
     }
