@@ -1,4 +1,4 @@
-//! Control groups v2: delegation, leaves, limits.
+//! Control groups v2: whether ours is delegated, and what is missing if it is not.
 //!
 //! A hard limit on memory, processes or processor time needs a control group that xioflow may
 //! make children in: a *delegated* one. This crate says whether the group of the calling process

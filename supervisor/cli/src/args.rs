@@ -80,7 +80,8 @@ impl Verb {
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub(crate) struct RunArgs {
-    /// Name the operation: the same id again returns the recorded result and runs nothing
+    /// Name the operation, with 1 to 4096 bytes of any kind: the same id again returns the
+    /// recorded result and runs nothing
     #[arg(long, value_name = "ID")]
     pub(crate) op: Option<String>,
 

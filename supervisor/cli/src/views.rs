@@ -28,7 +28,7 @@ pub(crate) struct OperationLine {
     termination_reason: Value,
     created_at: String,
     finished_at: Option<String>,
-    duration_ms: Option<i64>,
+    duration_ms: Value,
 }
 
 impl From<&Operation> for OperationLine {
@@ -53,9 +53,8 @@ impl From<&Operation> for OperationLine {
             termination_reason: field("terminationReason"),
             created_at: time(operation.created_at_ms),
             finished_at: operation.finished_at_ms.map(time),
-            duration_ms: operation
-                .finished_at_ms
-                .map(|end| end - operation.created_at_ms),
+            // From the submission on, as the result has it.
+            duration_ms: field("durationMs"),
         }
     }
 }

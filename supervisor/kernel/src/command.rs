@@ -17,7 +17,9 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 pub struct Command {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
+    /// Variables that were set one by one; they win over inherited ones.
     pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) inherits_env: bool,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) stdin: Stdin,
     pub(crate) umask: Option<u32>,
@@ -74,6 +76,7 @@ impl Command {
             program: program.into(),
             args: Vec::new(),
             env: Vec::new(),
+            inherits_env: false,
             cwd: None,
             stdin: Stdin::Null,
             umask: None,
@@ -104,10 +107,25 @@ impl Command {
         self
     }
 
-    /// Passes the caller's whole environment on, as it is now.
+    /// Passes the caller's environment on, as it is when the command is started.
+    ///
+    /// That it is inherited is part of what makes the operation the same; its values are not, or
+    /// an id could not be used again from another shell. Set with [`Command::env`] what matters.
     #[must_use]
-    pub fn inherit_env(self) -> Self {
-        std::env::vars_os().fold(self, |command, (name, value)| command.env(name, value))
+    pub fn inherit_env(mut self) -> Self {
+        self.inherits_env = true;
+        self
+    }
+
+    /// The environment as the command gets it.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut environment: Vec<(OsString, OsString)> = Vec::new();
+        if self.inherits_env {
+            let set = |name: &OsString| self.env.iter().any(|(known, _)| known == name);
+            environment.extend(std::env::vars_os().filter(|(name, _)| !set(name)));
+        }
+        environment.extend(self.env.iter().cloned());
+        environment
     }
 
     /// Sets the working directory; a relative one is relative to the caller's.
@@ -228,6 +246,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn a_later_value_replaces_an_earlier_one() {
@@ -237,6 +257,17 @@ mod tests {
             .env("A", "3");
         let expected = [("B", "2"), ("A", "3")].map(|(n, v)| (n.into(), v.into()));
         assert_eq!(command.env, expected);
+    }
+
+    #[test]
+    fn a_set_variable_wins_over_an_inherited_one() {
+        let command = Command::new("true").inherit_env().env("PATH", "/only");
+        let environment = command.environment();
+        let paths: Vec<_> = environment
+            .iter()
+            .filter(|(name, _)| name == "PATH")
+            .collect();
+        assert_eq!(paths, [&("PATH".into(), "/only".into())]);
     }
 
     #[test]
@@ -254,6 +285,59 @@ mod tests {
         );
         let name = Command::new("true").env("A=B", "1").validate();
         assert!(matches!(name, Err(InvalidCommand::EnvName { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn a_nul_byte_is_found_and_named_wherever_it_is(
+            text in prop::collection::vec(1u8..=255, 0..20),
+            at in any::<prop::sample::Index>(),
+            place in 0usize..5,
+        ) {
+            let mut bad = text.clone();
+            bad.insert(at.index(text.len() + 1), 0);
+            let bad = OsString::from_vec(bad);
+            let fine = Command::new("true").arg("fine").env("A", "fine").cwd("/");
+            prop_assert_eq!(fine.validate(), Ok(()));
+            let (command, what) = match place {
+                0 => (Command { program: bad, ..fine }, "the program's name"),
+                1 => (fine.arg(bad), "argument 2"),
+                2 => (fine.env("B", bad), "the value of the variable B"),
+                3 => (fine.cwd(PathBuf::from(bad)), "the working directory"),
+                // An equals sign in a name is refused before.
+                _ => (fine.env(bad, "1"), ""),
+            };
+            match command.validate() {
+                Err(InvalidCommand::Nul { what: named }) => prop_assert!(named.contains(what)),
+                Err(InvalidCommand::EnvName { .. }) => prop_assert_eq!(place, 4),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+
+        #[test]
+        fn whatever_has_no_nul_can_be_an_argument_and_a_value(
+            bytes in prop::collection::vec(1u8..=255, 0..40),
+        ) {
+            let text = OsString::from_vec(bytes);
+            let command = Command::new("true").arg(text.clone()).env("A", text);
+            prop_assert_eq!(command.validate(), Ok(()));
+        }
+
+        #[test]
+        fn a_working_directory_is_made_absolute_and_not_otherwise_changed(
+            path in "[a-z./]{1,20}",
+        ) {
+            let here = std::env::current_dir().unwrap();
+            let expected = if path.starts_with('/') { PathBuf::from(&path) } else { here.join(&path) };
+            let absolute = Command::new("true").cwd(&path).absolute_cwd().unwrap();
+            prop_assert_eq!(absolute.as_os_str(), expected.as_os_str());
+        }
+    }
+
+    #[test]
+    fn a_variable_without_a_name_is_refused() {
+        let unnamed = Command::new("true").env("", "1").validate();
+        assert!(matches!(unnamed, Err(InvalidCommand::EnvName { .. })));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
     let mut resources: Vec<&[u8]> = inputs.resources.iter().map(String::as_bytes).collect();
     resources.sort_unstable();
     hash.list("resource", resources.into_iter());
+    // Not the inherited values: they differ from shell to shell, and an id must work in all.
+    hash.field("inherits", &[u8::from(inputs.command.inherits_env)]);
     hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
     hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
     hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
@@ -112,6 +114,7 @@ mod tests {
             Command::new("x").arg("b"),
             Command::new("x").arg("a").arg(""),
             Command::new("x").arg("a").env("A", "1"),
+            Command::new("x").arg("a").inherit_env(),
             Command::new("x").arg("a").umask(0o22),
             Command::new("x")
                 .arg("a")

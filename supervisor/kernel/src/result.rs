@@ -13,7 +13,7 @@ use crate::names::{errno_name, errno_text};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeSettlement {
-    /// Nothing but the command itself was left to end.
+    /// Nothing was left that had to be ended: whoever outlived the command ended by itself.
     Empty,
     /// Others were left; they were ended and are named.
     Reaped,

@@ -30,7 +30,7 @@ pub enum LocateError {
     },
     /// It is in none of the places.
     #[error(
-        "{HELPER_PROGRAM} was not found (looked for {}); install it beside the program or set {HELPER_VARIABLE}",
+        "{HELPER_PROGRAM} was not found (looked for {}); install it beside the program, or name it: {HELPER_VARIABLE}=/path/to/{HELPER_PROGRAM}",
         list(looked)
     )]
     NotFound {

@@ -110,7 +110,9 @@ fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
     let early = match link.receive()? {
         Received::Nothing => None,
         Received::Reply(Reply::LaunchFailed(failure)) => Some(failure),
-        Received::Reply(_) => return Err(HelperLost::OutOfOrder("news before its gate was opened")),
+        Received::Reply(_) => {
+            return Err(HelperLost::OutOfOrder("news before its gate was opened"));
+        }
     };
     link.send(&Request::Release)?;
     Ok(early)
@@ -233,7 +235,7 @@ fn launch_message(admitted: &Admitted, stem: &str) -> Launch {
             .chain(&command.args)
             .map(|it| bytes(it))
             .collect(),
-        env: command.env.iter().map(variable).collect(),
+        env: command.environment().iter().map(variable).collect(),
         cwd: admitted.cwd.clone().into_os_string().into_vec().into(),
         umask: command.umask,
         limits: Vec::new(),

@@ -91,7 +91,7 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
             indeterminate(
                 &mut result,
                 format!("{lost}; {started}, and what became of its tree was not seen"),
-                "look for processes of the command; the operation keeps its leases until its end is adjudicated",
+                "look for processes of the command and end them; the operation keeps its leases, and this release cannot free them yet",
             );
         }
     }
@@ -180,7 +180,7 @@ fn remains(result: &mut OperationResult) {
     indeterminate(
         result,
         format!("processes could not be ended: {}", pids.join(", ")),
-        "end them (as their owner, or when what they wait for is over), then adjudicate the operation",
+        "end them, as their owner or when what they wait for is over; the operation keeps its leases, and this release cannot free them yet",
     );
 }
 
@@ -206,7 +206,7 @@ fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<Pi
                 "{} is still held open by {who}, outside the tree",
                 streams.join(" and ")
             ),
-            "the output may be incomplete; see whether that process works for the command, then adjudicate",
+            "the output may be incomplete; see whether that process works for the command; the operation keeps its leases, and this release cannot free them yet",
         );
     }
 }

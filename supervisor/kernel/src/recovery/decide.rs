@@ -166,7 +166,7 @@ fn isolate(result: &mut OperationResult, reason: &str) {
     indeterminate(
         result,
         reason.to_owned(),
-        "look for processes of the command and end them, then adjudicate the operation",
+        "look for processes of the command and end them; the operation keeps its leases, and this release cannot free them yet",
     );
 }
 

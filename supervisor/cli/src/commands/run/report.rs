@@ -131,13 +131,16 @@ fn survivors(result: &OperationResult) -> Option<String> {
     } else {
         ("processes", "were")
     };
-    let ended = if result.residual_pids.is_empty() {
-        "ended"
-    } else {
-        "stopped as far as possible"
+    let fate = match (
+        result.residual_pids.is_empty(),
+        result.residual_processes_reaped,
+    ) {
+        (false, _) => format!("{were} stopped as far as possible"),
+        (true, true) => format!("{were} ended"),
+        (true, false) => "ended without being asked".to_owned(),
     };
     Some(format!(
-        "{total} {noun} outlived the command and {were} {ended}: {}{more}",
+        "{total} {noun} outlived the command and {fate}: {}{more}",
         named.join(", ")
     ))
 }
