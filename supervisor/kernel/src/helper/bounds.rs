@@ -26,11 +26,11 @@ pub(super) fn check(reply: &Reply) -> Result<(), &'static str> {
             check_count(processes.len(), *total)?;
             processes.iter().try_for_each(check_note)
         }
+        Reply::Signalled { signal, .. } => check_signal(*signal),
         Reply::TreeEmpty(end) | Reply::TreeRemains(end) => check_end(end),
         Reply::Hello(_)
         | Reply::Spawned { .. }
         | Reply::Running
-        | Reply::Signalled { .. }
         | Reply::Refused(_)
         | Reply::Panicked { .. } => Ok(()),
     }
@@ -38,6 +38,7 @@ pub(super) fn check(reply: &Reply) -> Result<(), &'static str> {
 
 fn check_end(end: &TreeEnd) -> Result<(), &'static str> {
     end.exit.map_or(Ok(()), check_exit)?;
+    end.last_signal.map_or(Ok(()), check_signal)?;
     check_count(end.survivors.len(), end.survivors_total)?;
     for survivor in &end.survivors {
         check_note(&survivor.process)?;
@@ -71,6 +72,13 @@ fn check_exit(exit: Exit) -> Result<(), &'static str> {
     possible
         .then_some(())
         .ok_or("an exit that no process can have")
+}
+
+fn check_signal(signal: i32) -> Result<(), &'static str> {
+    (1..=SIGNAL_MAX)
+        .contains(&signal)
+        .then_some(())
+        .ok_or("a signal that there is not")
 }
 
 fn check_failure(failure: &LaunchFailure) -> Result<(), &'static str> {
@@ -159,6 +167,22 @@ mod tests {
                 Reply::RootExited { exit },
                 Reply::TreeEmpty(end(Some(exit), Vec::new(), 0)),
                 Reply::TreeRemains(end(None, vec![survivor], 1)),
+            ] {
+                assert_eq!(check(&reply).is_ok(), possible, "{reply:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_signal_is_one_that_there_is() {
+        for (signal, possible) in [(0, false), (1, true), (64, true), (65, false), (-9, false)] {
+            let ended = TreeEnd {
+                last_signal: Some(signal),
+                ..end(None, Vec::new(), 0)
+            };
+            for reply in [
+                Reply::Signalled { signal, targets: 1 },
+                Reply::TreeRemains(ended),
             ] {
                 assert_eq!(check(&reply).is_ok(), possible, "{reply:?}");
             }

@@ -85,6 +85,7 @@ pub(super) fn finish(
         early_exit: observed.exit,
         running: observed.running,
         stop: observed.stop.as_ref(),
+        signalled: observed.signalled,
         undrained: &observed.undrained,
         holders,
         duration_ms: Some(millis(admitted.submitted.elapsed())),

@@ -1,10 +1,11 @@
 //! What the observations of one operation mean. Pure: observations in, result out.
 
 use xioflow_journal::{Outcome, Stream, TerminationReason};
-use xioflow_protocol::{Exit, Survivor, SurvivorEnd, TreeEnd, WhyAlive};
+use xioflow_protocol::{Exit, LaunchFailure, Stage, Survivor, SurvivorEnd, TreeEnd, WhyAlive};
 
 use super::supervise::Ending;
 use crate::clock;
+use crate::helper::HelperLost;
 use crate::names::signal_name;
 use crate::result::{
     Evidence, OperationResult, PipeHolder, Scope, SpawnFailure, StopRecord, SurvivorRecord,
@@ -21,6 +22,8 @@ pub(super) struct Facts<'a> {
     pub(super) early_exit: Option<Exit>,
     pub(super) running: bool,
     pub(super) stop: Option<&'a StopRequest>,
+    /// The last signal of a ladder that the helper reported.
+    pub(super) signalled: Option<i32>,
     pub(super) undrained: &'a [Stream],
     pub(super) holders: Vec<PipeHolder>,
     pub(super) duration_ms: Option<u64>,
@@ -47,56 +50,86 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
             settle_end(&mut result, end, Cause::Remains);
         }
         Ending::NotExecuted(failure) => {
-            let subject = String::from_utf8_lossy(&failure.subject).into_owned();
-            let subject = (!subject.is_empty()).then_some(subject);
-            let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
-            apply_spawn_failure(&mut result, failure);
+            let stop = facts.stop.filter(|_| facts.signalled.is_some());
+            match (failure.stage, stop) {
+                (Stage::Gate, Some(stop)) => {
+                    stopped_at_gate(&mut result, stop, facts.signalled);
+                }
+                _ => not_executed(&mut result, failure),
+            }
         }
-        Ending::NeverReleased { lost, gone } => {
-            result.status = Outcome::Failed;
-            result.termination_reason = Some(TerminationReason::CrashDetected);
-            result.scope = Scope::DirectChild;
-            result.tree_settlement = Some(match gone {
-                true => TreeSettlement::Empty,
-                false => TreeSettlement::Unverified,
-            });
-            let reason = format!("{lost} before its gate was opened; nothing of the command ran");
-            result.reason = Some(reason);
-        }
+        Ending::NeverReleased { lost, gone } => never_released(&mut result, lost, *gone),
         Ending::Adopted { lost, end, empty } => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
-            let cause = if *empty {
-                Cause::HelperLost
-            } else {
-                Cause::Remains
-            };
-            settle_end(&mut result, end, cause);
-            // Whoever waited for the tree before this process did knows what it used.
-            result.cpu_time_ms = None;
-            result.peak_memory_bytes = None;
-            result.usage_source = None;
-            let fate = "what it held was adopted and ended";
-            result
-                .reason
-                .get_or_insert_with(|| format!("{lost}; {fate}"));
+            adopted(&mut result, lost, end, *empty);
         }
         Ending::Lost(lost) => {
             apply_exit(&mut result, facts.early_exit);
-            result.stop = facts.stop.map(|stop| stop_record(stop, None));
-            let started = if facts.running {
-                "the command ran"
-            } else {
-                "the command may have run"
-            };
-            indeterminate(
-                &mut result,
-                format!("{lost}; {started}, and what became of its tree was not seen"),
-                "look for processes of the command and end them; the operation keeps its leases, and this release cannot free them yet",
-            );
+            result.stop = facts.stop.map(|stop| stop_record(stop, facts.signalled));
+            isolated(&mut result, lost, facts.running);
         }
     }
     held_open(&mut result, facts.undrained, facts.holders);
     result
+}
+
+/// The child stood behind the open gate when it was stopped: no program refused to be executed.
+fn stopped_at_gate(result: &mut OperationResult, stop: &StopRequest, signalled: Option<i32>) {
+    result.status = stopped(stop.reason);
+    result.termination_reason = Some(stop.reason);
+    result.stop = Some(stop_record(stop, signalled));
+    result.tree_settlement = Some(TreeSettlement::Empty);
+    result.scope = Scope::SubreaperTree;
+}
+
+fn never_released(result: &mut OperationResult, lost: &HelperLost, gone: bool) {
+    result.status = Outcome::Failed;
+    result.termination_reason = Some(TerminationReason::CrashDetected);
+    result.scope = Scope::DirectChild;
+    result.tree_settlement = Some(match gone {
+        true => TreeSettlement::Empty,
+        false => TreeSettlement::Unverified,
+    });
+    result.reason = Some(format!(
+        "{lost} before its gate was opened; nothing of the command ran"
+    ));
+}
+
+fn adopted(result: &mut OperationResult, lost: &HelperLost, end: &TreeEnd, empty: bool) {
+    let cause = if empty {
+        Cause::HelperLost
+    } else {
+        Cause::Remains
+    };
+    settle_end(result, end, cause);
+    // Whoever waited for the tree before this process did knows what it used.
+    result.cpu_time_ms = None;
+    result.peak_memory_bytes = None;
+    result.usage_source = None;
+    let fate = "what it held was adopted and ended";
+    result
+        .reason
+        .get_or_insert_with(|| format!("{lost}; {fate}"));
+}
+
+fn isolated(result: &mut OperationResult, lost: &HelperLost, running: bool) {
+    let started = if running {
+        "the command ran"
+    } else {
+        "the command may have run"
+    };
+    indeterminate(
+        result,
+        format!("{lost}; {started}, and what became of its tree was not seen"),
+        "look for processes of the command and end them; the operation keeps its leases, and this release cannot free them yet",
+    );
+}
+
+fn not_executed(result: &mut OperationResult, failure: &LaunchFailure) {
+    let subject = String::from_utf8_lossy(&failure.subject).into_owned();
+    let subject = (!subject.is_empty()).then_some(subject);
+    let failure = SpawnFailure::new(failure.stage.name(), failure.errno, subject);
+    apply_spawn_failure(result, failure);
 }
 
 fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
@@ -160,10 +193,7 @@ pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cau
             result.tree_settlement = Some(TreeSettlement::Unverified);
             return remains(result);
         }
-        Cause::Stop(TerminationReason::UserCancelled) => {
-            (Outcome::Cancelled, TerminationReason::UserCancelled)
-        }
-        Cause::Stop(reason) => (Outcome::Failed, reason),
+        Cause::Stop(reason) => (stopped(reason), reason),
         Cause::HostLost | Cause::HelperLost => (Outcome::Failed, TerminationReason::CrashDetected),
         Cause::ByItself if end.exit.is_none() => {
             (Outcome::Failed, TerminationReason::ExitUnobserved)
@@ -173,6 +203,14 @@ pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cau
     };
     result.status = status;
     result.termination_reason = Some(reason);
+}
+
+/// What an operation is that was stopped for this reason.
+fn stopped(reason: TerminationReason) -> Outcome {
+    match reason {
+        TerminationReason::UserCancelled => Outcome::Cancelled,
+        _ => Outcome::Failed,
+    }
 }
 
 fn remains(result: &mut OperationResult) {
@@ -318,189 +356,5 @@ impl OperationResult {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::helper::HelperLost;
-    use crate::stop::StopManner;
-    use std::time::Duration;
-    use xioflow_protocol::{ProcessNote, Usage};
-
-    fn end(exit: Option<Exit>, last_signal: Option<i32>, survivors: Vec<Survivor>) -> TreeEnd {
-        TreeEnd {
-            exit,
-            survivors_total: u32::try_from(survivors.len()).unwrap(),
-            survivors,
-            usage: Usage::default(),
-            last_signal,
-        }
-    }
-
-    fn of(
-        ending: &Ending,
-        stop: Option<TerminationReason>,
-        undrained: &[Stream],
-    ) -> OperationResult {
-        let stop = stop.map(|reason| StopRequest {
-            reason,
-            manner: StopManner::Terminate,
-            grace: Duration::ZERO,
-        });
-        settle(Facts {
-            operation_id: "op",
-            run_id: "run",
-            ending,
-            early_exit: None,
-            running: true,
-            stop: stop.as_ref(),
-            undrained,
-            holders: Vec::new(),
-            duration_ms: Some(1),
-        })
-    }
-
-    const OK: Option<Exit> = Some(Exit::Exited { code: 0 });
-    const KILLED: Option<Exit> = Some(Exit::Signaled {
-        signal: 9,
-        core: false,
-    });
-
-    #[test]
-    fn the_table_of_causes() {
-        use Outcome::{Cancelled, Failed, Succeeded};
-        use TerminationReason::{Completed, ExitUnobserved, TimedOut, UserCancelled};
-        for (exit, signalled, stop, status, reason) in [
-            (OK, None, None, Succeeded, Completed),
-            (
-                Some(Exit::Exited { code: 3 }),
-                None,
-                None,
-                Failed,
-                Completed,
-            ),
-            (KILLED, None, None, Failed, Completed),
-            (None, None, None, Failed, ExitUnobserved),
-            // The wish came too late to send a signal.
-            (OK, None, Some(UserCancelled), Succeeded, Completed),
-            (OK, None, Some(TimedOut), Succeeded, Completed),
-            (OK, Some(15), Some(UserCancelled), Cancelled, UserCancelled),
-            (OK, Some(15), Some(TimedOut), Failed, TimedOut),
-            (KILLED, Some(9), Some(TimedOut), Failed, TimedOut),
-            // Survivors are signalled without anybody's wish.
-            (OK, Some(15), None, Succeeded, Completed),
-        ] {
-            let result = of(&Ending::Empty(end(exit, signalled, Vec::new())), stop, &[]);
-            let case = (exit, signalled, stop);
-            assert_eq!(
-                (result.status, result.termination_reason),
-                (status, Some(reason)),
-                "{case:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_survivor_makes_the_tree_reaped_and_is_named() {
-        let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
-        let survivor = Survivor {
-            process,
-            end: SurvivorEnd::Ended(KILLED.unwrap()),
-        };
-        let result = of(&Ending::Empty(end(OK, Some(15), vec![survivor])), None, &[]);
-        assert_eq!(result.tree_settlement, Some(TreeSettlement::Reaped));
-        assert_eq!(result.survivors[0].command, "sleep");
-        assert_eq!(result.survivors[0].signal.as_deref(), Some("SIGKILL"));
-        assert!(result.residual_pids.is_empty());
-    }
-
-    #[test]
-    fn what_could_not_be_ended_makes_it_indeterminate() {
-        let process = ProcessNote::new(7, 99, b"sudo".to_vec(), Some(0));
-        let survivor = Survivor {
-            process,
-            end: SurvivorEnd::Alive(WhyAlive::Permission),
-        };
-        let result = of(
-            &Ending::Remains(end(OK, Some(9), vec![survivor])),
-            None,
-            &[],
-        );
-        assert_eq!(result.status, Outcome::Indeterminate);
-        assert_eq!(result.exit_code, Some(0));
-        assert_eq!(result.residual_pids, [7]);
-        assert!(result.reason.unwrap().contains('7'));
-    }
-
-    #[test]
-    fn survivors_that_ended_by_themselves_were_not_reaped() {
-        let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
-        let survivor = Survivor {
-            process,
-            end: SurvivorEnd::Ended(OK.unwrap()),
-        };
-        let result = of(&Ending::Empty(end(OK, None, vec![survivor])), None, &[]);
-        assert_eq!(result.tree_settlement, Some(TreeSettlement::Empty));
-        assert!(!result.residual_processes_reaped);
-        assert_eq!(result.survivors_total, 1);
-    }
-
-    #[test]
-    fn an_adopted_tree_is_a_failure_that_is_proven() {
-        let ending = Ending::Adopted {
-            lost: HelperLost::Gone,
-            end: end(OK, Some(9), Vec::new()),
-            empty: true,
-        };
-        let result = of(&ending, None, &[]);
-        assert_eq!(result.status, Outcome::Failed);
-        assert_eq!(
-            result.termination_reason,
-            Some(TerminationReason::CrashDetected)
-        );
-        assert_eq!(result.exit_code, Some(0));
-        assert_eq!(result.cpu_time_ms, None);
-    }
-
-    #[test]
-    fn a_gate_that_was_never_opened_is_a_failure_without_an_exit() {
-        for (gone, tree) in [
-            (true, TreeSettlement::Empty),
-            (false, TreeSettlement::Unverified),
-        ] {
-            let lost = HelperLost::Gone;
-            let result = of(&Ending::NeverReleased { lost, gone }, None, &[]);
-            assert_eq!(result.status, Outcome::Failed);
-            assert_eq!(
-                result.termination_reason,
-                Some(TerminationReason::CrashDetected)
-            );
-            assert_eq!((result.exit_code, result.signal), (None, None));
-            assert_eq!(result.tree_settlement, Some(tree));
-            assert!(
-                result
-                    .reason
-                    .unwrap()
-                    .contains("nothing of the command ran")
-            );
-        }
-    }
-
-    #[test]
-    fn a_lost_helper_is_never_success_and_invents_no_exit() {
-        let result = of(&Ending::Lost(HelperLost::Gone), None, &[]);
-        assert_eq!(result.status, Outcome::Indeterminate);
-        assert_eq!((result.exit_code, result.signal), (None, None));
-        assert_eq!(result.evidence, Evidence::Unobserved);
-    }
-
-    #[test]
-    fn an_open_pipe_after_the_tree_is_gone_is_indeterminate_and_keeps_the_exit() {
-        let result = of(
-            &Ending::Empty(end(OK, None, Vec::new())),
-            None,
-            &[Stream::Stderr],
-        );
-        assert_eq!(result.status, Outcome::Indeterminate);
-        assert_eq!(result.exit_code, Some(0));
-        assert!(result.reason.unwrap().contains("stderr"));
-    }
-}
+#[path = "settle_tests.rs"]
+mod tests;

@@ -39,6 +39,8 @@ pub(super) struct Observed {
     pub(super) ending: Ending,
     /// The first wish to stop that was passed on.
     pub(super) stop: Option<StopRequest>,
+    /// The last signal of a ladder that the helper reported.
+    pub(super) signalled: Option<i32>,
     /// Streams that were still open when the drain gave up.
     pub(super) undrained: Vec<Stream>,
 }
@@ -421,6 +423,7 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         drains: supervision.drains,
         running: supervision.told.running(),
         exit: supervision.told.exit(),
+        signalled: supervision.told.signalled(),
         ending: supervision.ending.unwrap_or(Ending::Lost(HelperLost::Gone)),
         stop: supervision.stop,
         undrained,

@@ -17,6 +17,7 @@ const REPLIES_MAX: u32 = 4096;
 pub(super) struct Told {
     running: bool,
     exit: Option<Exit>,
+    signalled: Option<i32>,
     replies_left: u32,
 }
 
@@ -38,6 +39,7 @@ impl Told {
         Self {
             running: false,
             exit: None,
+            signalled: None,
             replies_left: REPLIES_MAX,
         }
     }
@@ -50,6 +52,11 @@ impl Told {
     /// How the command ended, if that was said.
     pub(super) fn exit(&self) -> Option<Exit> {
         self.exit
+    }
+
+    /// The last signal that it has sent to the tree, as far as it said.
+    pub(super) fn signalled(&self) -> Option<i32> {
+        self.signalled
     }
 
     /// Something was asked, and may be answered at some length.
@@ -87,8 +94,12 @@ impl Told {
             Reply::LaunchFailed(failure) => Ok(News::Over(Ending::NotExecuted(failure))),
             Reply::TreeEmpty(end) => self.over(end, Ending::Empty),
             Reply::TreeRemains(end) => self.over(end, Ending::Remains),
-            // Their content comes again, complete, with the end of the tree.
-            Reply::Survivors { .. } | Reply::Signalled { .. } => Ok(News::None),
+            Reply::Signalled { signal, .. } => {
+                self.signalled = Some(signal);
+                Ok(News::None)
+            }
+            // They come again, complete, with the end of the tree.
+            Reply::Survivors { .. } => Ok(News::None),
             Reply::Hello(_) | Reply::Spawned { .. } => contradiction("a launch report again"),
             Reply::Refused(_) | Reply::Panicked { .. } => contradiction("a refusal"),
         }

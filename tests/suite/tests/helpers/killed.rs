@@ -146,7 +146,9 @@ fn a_stop_that_it_did_not_finish_is_indeterminate() {
             .stop(StopManner::Terminate, Duration::from_secs(20))
             .expect("it runs");
         let result = handle.wait().expect("a result");
-        assert!(result.stop.is_some(), "{moment}");
+        let stop = result.stop.clone().expect("it was asked to stop");
+        let told = (moment == "after-signalled").then_some("SIGTERM");
+        assert_eq!(stop.last_signal.as_deref(), told, "{moment}");
         assert!(
             pids.iter()
                 .all(|pid| wait::pid_gone(*pid, Deadline::usual()))

@@ -141,6 +141,7 @@ impl World {
         let journal = self.domain.journal();
         assert_eq!(journal.operation(ID).expect("readable"), None);
         assert_eq!(journal.leases().expect("readable"), []);
+        self.assert_helpers_gone();
         self.use_true_helper();
         let result = self.run().expect("a result with a true helper");
         assert_eq!((result.status, self.times_run()), (Outcome::Succeeded, 1));
@@ -231,18 +232,27 @@ impl World {
         }
     }
 
+    /// One that is not needed any more is ended at once, and not when the domain is closed.
+    fn assert_helpers_gone(&self) {
+        gone(&self.done());
+    }
+
     /// Closes the domain and counts: what the process had before it has now, and no child.
     pub(crate) fn close(self) {
         let helpers = self.done();
         drop(self.domain);
-        for (pid, done) in helpers {
-            assert!(wait::pid_gone(pid, Deadline::usual()), "{pid} {done}");
-        }
+        gone(&helpers);
         // Who starts the next helper collects those that were left to themselves.
         let next = self.options.open(self.stage.path("next"));
         drop(next.expect("another domain"));
         assert_eq!(children(), "", "children are left");
         assert_eq!(descriptors(), self.descriptors, "descriptors are left");
+    }
+}
+
+fn gone(helpers: &[(u32, String)]) {
+    for (pid, done) in helpers {
+        assert!(wait::pid_gone(*pid, Deadline::usual()), "{pid} {done}");
     }
 }
 

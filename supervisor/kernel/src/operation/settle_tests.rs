@@ -1,0 +1,256 @@
+//! Tests of `settle`: each ending, with and without a wish to stop.
+
+use super::*;
+use crate::stop::StopManner;
+use std::time::Duration;
+use xioflow_protocol::{ProcessNote, Usage};
+
+fn end(exit: Option<Exit>, last_signal: Option<i32>, survivors: Vec<Survivor>) -> TreeEnd {
+    TreeEnd {
+        exit,
+        survivors_total: u32::try_from(survivors.len()).unwrap(),
+        survivors,
+        usage: Usage::default(),
+        last_signal,
+    }
+}
+
+fn of(ending: &Ending, stop: Option<TerminationReason>, undrained: &[Stream]) -> OperationResult {
+    signalled(ending, stop, None, undrained)
+}
+
+fn signalled(
+    ending: &Ending,
+    stop: Option<TerminationReason>,
+    signalled: Option<i32>,
+    undrained: &[Stream],
+) -> OperationResult {
+    let stop = stop.map(|reason| StopRequest {
+        reason,
+        manner: StopManner::Terminate,
+        grace: Duration::ZERO,
+    });
+    settle(Facts {
+        operation_id: "op",
+        run_id: "run",
+        ending,
+        early_exit: None,
+        running: true,
+        stop: stop.as_ref(),
+        signalled,
+        undrained,
+        holders: Vec::new(),
+        duration_ms: Some(1),
+    })
+}
+
+const OK: Option<Exit> = Some(Exit::Exited { code: 0 });
+const KILLED: Option<Exit> = Some(Exit::Signaled {
+    signal: 9,
+    core: false,
+});
+
+#[test]
+fn the_table_of_causes() {
+    use Outcome::{Cancelled, Failed, Succeeded};
+    use TerminationReason::{Completed, ExitUnobserved, TimedOut, UserCancelled};
+    for (exit, signalled, stop, status, reason) in [
+        (OK, None, None, Succeeded, Completed),
+        (
+            Some(Exit::Exited { code: 3 }),
+            None,
+            None,
+            Failed,
+            Completed,
+        ),
+        (KILLED, None, None, Failed, Completed),
+        (None, None, None, Failed, ExitUnobserved),
+        // The wish came too late to send a signal.
+        (OK, None, Some(UserCancelled), Succeeded, Completed),
+        (OK, None, Some(TimedOut), Succeeded, Completed),
+        (OK, Some(15), Some(UserCancelled), Cancelled, UserCancelled),
+        (OK, Some(15), Some(TimedOut), Failed, TimedOut),
+        (KILLED, Some(9), Some(TimedOut), Failed, TimedOut),
+        // Survivors are signalled without anybody's wish.
+        (OK, Some(15), None, Succeeded, Completed),
+    ] {
+        let result = of(&Ending::Empty(end(exit, signalled, Vec::new())), stop, &[]);
+        let case = (exit, signalled, stop);
+        assert_eq!(
+            (result.status, result.termination_reason),
+            (status, Some(reason)),
+            "{case:?}"
+        );
+    }
+}
+
+#[test]
+fn a_survivor_makes_the_tree_reaped_and_is_named() {
+    let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
+    let survivor = Survivor {
+        process,
+        end: SurvivorEnd::Ended(KILLED.unwrap()),
+    };
+    let result = of(&Ending::Empty(end(OK, Some(15), vec![survivor])), None, &[]);
+    assert_eq!(result.tree_settlement, Some(TreeSettlement::Reaped));
+    assert_eq!(result.survivors[0].command, "sleep");
+    assert_eq!(result.survivors[0].signal.as_deref(), Some("SIGKILL"));
+    assert!(result.residual_pids.is_empty());
+}
+
+#[test]
+fn what_could_not_be_ended_makes_it_indeterminate() {
+    let process = ProcessNote::new(7, 99, b"sudo".to_vec(), Some(0));
+    let survivor = Survivor {
+        process,
+        end: SurvivorEnd::Alive(WhyAlive::Permission),
+    };
+    let result = of(
+        &Ending::Remains(end(OK, Some(9), vec![survivor])),
+        None,
+        &[],
+    );
+    assert_eq!(result.status, Outcome::Indeterminate);
+    assert_eq!(result.exit_code, Some(0));
+    assert_eq!(result.residual_pids, [7]);
+    assert!(result.reason.unwrap().contains('7'));
+}
+
+#[test]
+fn survivors_that_ended_by_themselves_were_not_reaped() {
+    let process = ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0));
+    let survivor = Survivor {
+        process,
+        end: SurvivorEnd::Ended(OK.unwrap()),
+    };
+    let result = of(&Ending::Empty(end(OK, None, vec![survivor])), None, &[]);
+    assert_eq!(result.tree_settlement, Some(TreeSettlement::Empty));
+    assert!(!result.residual_processes_reaped);
+    assert_eq!(result.survivors_total, 1);
+}
+
+#[test]
+fn an_adopted_tree_is_a_failure_that_is_proven() {
+    let ending = Ending::Adopted {
+        lost: HelperLost::Gone,
+        end: end(OK, Some(9), Vec::new()),
+        empty: true,
+    };
+    let result = of(&ending, None, &[]);
+    assert_eq!(result.status, Outcome::Failed);
+    assert_eq!(
+        result.termination_reason,
+        Some(TerminationReason::CrashDetected)
+    );
+    assert_eq!(result.exit_code, Some(0));
+    assert_eq!(result.cpu_time_ms, None);
+}
+
+#[test]
+fn a_stop_that_comes_before_the_program_is_executed_is_a_stop() {
+    use TerminationReason::{Completed, TimedOut, UserCancelled};
+    let failed = |stage| {
+        Ending::NotExecuted(LaunchFailure {
+            stage,
+            errno: 3,
+            subject: Vec::new().into(),
+        })
+    };
+    for (stage, stop, signal, status, reason, code) in [
+        (
+            Stage::Gate,
+            Some(UserCancelled),
+            Some(15),
+            Outcome::Cancelled,
+            UserCancelled,
+            None,
+        ),
+        (
+            Stage::Gate,
+            Some(TimedOut),
+            Some(15),
+            Outcome::Failed,
+            TimedOut,
+            None,
+        ),
+        // Whatever ended it, it was no signal of ours.
+        (
+            Stage::Gate,
+            Some(UserCancelled),
+            None,
+            Outcome::Failed,
+            Completed,
+            Some(126),
+        ),
+        (
+            Stage::Gate,
+            None,
+            None,
+            Outcome::Failed,
+            Completed,
+            Some(126),
+        ),
+        // The program was refused before the stop could matter.
+        (
+            Stage::Exec,
+            Some(UserCancelled),
+            Some(15),
+            Outcome::Failed,
+            Completed,
+            Some(126),
+        ),
+    ] {
+        let result = signalled(&failed(stage), stop, signal, &[]);
+        let case = (stage, stop, signal);
+        assert_eq!(
+            (result.status, result.termination_reason, result.exit_code),
+            (status, Some(reason), code),
+            "{case:?}"
+        );
+        assert_eq!(result.tree_settlement, Some(TreeSettlement::Empty));
+    }
+}
+
+#[test]
+fn a_gate_that_was_never_opened_is_a_failure_without_an_exit() {
+    for (gone, tree) in [
+        (true, TreeSettlement::Empty),
+        (false, TreeSettlement::Unverified),
+    ] {
+        let lost = HelperLost::Gone;
+        let result = of(&Ending::NeverReleased { lost, gone }, None, &[]);
+        assert_eq!(result.status, Outcome::Failed);
+        assert_eq!(
+            result.termination_reason,
+            Some(TerminationReason::CrashDetected)
+        );
+        assert_eq!((result.exit_code, result.signal), (None, None));
+        assert_eq!(result.tree_settlement, Some(tree));
+        assert!(
+            result
+                .reason
+                .unwrap()
+                .contains("nothing of the command ran")
+        );
+    }
+}
+
+#[test]
+fn a_lost_helper_is_never_success_and_invents_no_exit() {
+    let result = of(&Ending::Lost(HelperLost::Gone), None, &[]);
+    assert_eq!(result.status, Outcome::Indeterminate);
+    assert_eq!((result.exit_code, result.signal), (None, None));
+    assert_eq!(result.evidence, Evidence::Unobserved);
+}
+
+#[test]
+fn an_open_pipe_after_the_tree_is_gone_is_indeterminate_and_keeps_the_exit() {
+    let result = of(
+        &Ending::Empty(end(OK, None, Vec::new())),
+        None,
+        &[Stream::Stderr],
+    );
+    assert_eq!(result.status, Outcome::Indeterminate);
+    assert_eq!(result.exit_code, Some(0));
+    assert!(result.reason.unwrap().contains("stderr"));
+}
