@@ -42,6 +42,7 @@ mod names;
 mod observe;
 mod operation;
 mod output;
+mod plain_file;
 mod recovery;
 mod result;
 mod run;

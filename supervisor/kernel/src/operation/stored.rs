@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
 use xioflow_journal::{Operation, Output};
 
 use crate::output::{HeadTail, Kept};
+use crate::plain_file;
 use crate::result::{OperationResult, StreamPart};
 
 /// What is read from a stored file at once.
@@ -90,9 +90,7 @@ fn read_back(output: &mut Output, artifacts: &Path, limit: usize) -> Kept {
 
 /// Reads what the limit needs of a file: its beginning and its end.
 fn read_file(path: &Path, len: u64, kept: &mut HeadTail) -> io::Result<()> {
-    // A link planted in the folder is not followed.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let file = plain_file::open(path)?;
     let head = len.min(kept.head_max() as u64);
     read_range(&file, 0, head, kept)?;
     let from = kept.resume_at(len);

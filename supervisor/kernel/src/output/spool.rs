@@ -12,6 +12,7 @@ use xioflow_journal::{Output, Stream};
 
 use super::digest::hex;
 use super::head_tail::{HeadTail, Kept};
+use crate::plain_file;
 
 /// Names longer than this are encoded; with the suffix they stay below the 255 bytes of a file name.
 const READABLE_NAME_MAX: usize = 120;
@@ -161,7 +162,6 @@ impl Spool {
 /// there is no file.
 pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Option<(Kept, Output)> {
     let name = file_name(stem, stream);
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut output = Output {
         stream,
         total_bytes: 0,
@@ -171,10 +171,10 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
         spill_error: None,
     };
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
-    let read = match openat(&artifacts.folder, &name, flags, Mode::empty()) {
-        Ok(file) => hash_file(File::from(file), &mut kept),
-        Err(rustix::io::Errno::NOENT) => return None,
-        Err(error) => Err(error.into()),
+    let read = match plain_file::open_in(&artifacts.folder, &name) {
+        Ok(file) => hash_file(file, &mut kept),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => Err(error),
     };
     output.total_bytes = kept.total();
     match read {

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use xioflow_journal::OperationStatus;
 use xioflow_protocol::LastWord;
 
 use crate::error::ExecuteError;
+use crate::plain_file;
 
 /// Longest file that is read as a last word, in bytes; a real one is far below.
 const WORD_LEN_MAX: u64 = 1024 * 1024;
@@ -45,10 +46,13 @@ pub(super) fn read(path: &Path, operation_id: &str) -> Word {
 }
 
 fn read_file(path: &Path) -> io::Result<LastWord> {
-    if fs::symlink_metadata(path)?.len() > WORD_LEN_MAX {
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells the difference, however long the file is by now.
+    let mut file = plain_file::open(path)?.take(WORD_LEN_MAX + 1);
+    if file.read_to_end(&mut bytes)? as u64 > WORD_LEN_MAX {
         return Err(io::Error::other("it is too long"));
     }
-    LastWord::from_bytes(&fs::read(path)?).map_err(io::Error::other)
+    LastWord::from_bytes(&bytes).map_err(io::Error::other)
 }
 
 /// Removes the last words that nobody needs any more: those on operations that have a result,

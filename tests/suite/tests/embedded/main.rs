@@ -4,7 +4,9 @@ mod cancel;
 mod identity;
 mod leases;
 mod record;
+mod recovery;
 mod runs;
+mod stored;
 mod stream;
 
 use std::path::Path;
