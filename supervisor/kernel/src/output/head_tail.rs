@@ -232,6 +232,50 @@ mod tests {
             }
         }
 
+        /// The whole of what it promises, said over all bytes at once: a beginning of the stream, a
+        /// marker with the exact number of bytes that are missing, an end of the stream.
+        #[test]
+        fn it_is_what_a_simple_model_keeps(
+            limit in 80usize..400,
+            pieces in prop::collection::vec("[a-z€\u{80}-\u{ff}]{0,100}", 0..9),
+        ) {
+            let all = pieces.concat();
+            let all = all.as_bytes();
+            let slices: Vec<&[u8]> = pieces.iter().map(String::as_bytes).collect();
+            let kept = keep(limit, &slices);
+            if all.len() <= limit {
+                prop_assert_eq!(kept.bytes, all);
+                return Ok(());
+            }
+            let text = String::from_utf8(kept.bytes).expect("no character is cut");
+            let (head, rest) = text.split_once("\n[... truncated ").expect("a marker");
+            let (missing, tail) = rest.split_once(" bytes ...]\n").expect("its end");
+            let missing: usize = missing.parse().expect("a number");
+            prop_assert!(all.starts_with(head.as_bytes()));
+            prop_assert!(all.ends_with(tail.as_bytes()));
+            prop_assert_eq!(head.len() + missing + tail.len(), all.len());
+            // Not less than it could: a marker is at most 60 bytes, a character at most four, and
+            // both parts are rounded to quarters.
+            prop_assert!(text.len() + 60 + 2 * 4 + 4 > limit, "{} of {limit}", text.len());
+        }
+
+        /// A stored stream is read back by its two ends only, and must not differ from a live one.
+        #[test]
+        fn skipping_the_middle_makes_no_difference(
+            limit in 0usize..300,
+            bytes in prop::collection::vec(any::<u8>(), 0..900),
+        ) {
+            let live = keep(limit, &[&bytes]);
+            let mut stored = HeadTail::new(limit);
+            let len = bytes.len() as u64;
+            let head = bytes.len().min(stored.head_max());
+            stored.push(&bytes[..head]);
+            let from = stored.resume_at(len);
+            stored.skip(from - stored.total());
+            stored.push(&bytes[usize::try_from(from).unwrap()..]);
+            prop_assert_eq!(stored.finish(), live);
+        }
+
         #[test]
         fn text_stays_text(limit in 80usize..400, text in "[a-zä€😀]{0,300}", cut in 1usize..9) {
             let pieces: Vec<&[u8]> = text.as_bytes().chunks(cut).collect();
