@@ -118,6 +118,11 @@ impl Reached {
         self.groups.contains(&process.group) || self.processes.contains(&process.pid)
     }
 
+    /// The groups that were reached as a whole.
+    pub(crate) const fn groups(&self) -> &BTreeSet<u32> {
+        &self.groups
+    }
+
     /// Whether there was no target at all.
     pub(crate) fn is_nobody(&self) -> bool {
         self.groups.is_empty() && self.processes.is_empty()
@@ -127,10 +132,15 @@ impl Reached {
 impl Target {
     /// Sends a signal.
     pub(crate) fn send(&self, signal: Signal) -> Sent {
+        self.send_each(&[signal])
+    }
+
+    /// Sends signals one after the other, and says what became of the first.
+    pub(crate) fn send_each(&self, signals: &[Signal]) -> Sent {
         let outcome = match *self {
-            Self::Group(group) => kill_group(group, signal),
-            Self::Child(pid) => kill(pid, signal),
-            Self::Other { pid, start_ticks } => send_verified(pid, start_ticks, signal),
+            Self::Group(group) => each(signals, |signal| kill_group(group, signal)),
+            Self::Child(pid) => each(signals, |signal| kill(pid, signal)),
+            Self::Other { pid, start_ticks } => send_verified(pid, start_ticks, signals),
         };
         match outcome {
             Ok(()) => Sent::Delivered,
@@ -141,13 +151,31 @@ impl Target {
 }
 
 /// Opens a pidfd, makes sure that it is the process that was meant, and signals through it.
-fn send_verified(pid: Pid, start_ticks: u64, signal: Signal) -> Result<(), Errno> {
+fn send_verified(pid: Pid, start_ticks: u64, signals: &[Signal]) -> Result<(), Errno> {
     match pidfd_open(pid.number()) {
-        Ok(pidfd) if is_still(pid, start_ticks) => pidfd_signal(pidfd.as_fd(), signal),
+        Ok(pidfd) if is_still(pid, start_ticks) => {
+            each(signals, |signal| pidfd_signal(pidfd.as_fd(), signal))
+        }
         // Before Linux 5.3. The moment between the look and the call is all that is left open.
-        Err(Errno::ENOSYS) if is_still(pid, start_ticks) => kill(pid, signal),
+        Err(Errno::ENOSYS) if is_still(pid, start_ticks) => {
+            each(signals, |signal| kill(pid, signal))
+        }
         Ok(_) | Err(_) => Err(Errno::ESRCH),
     }
+}
+
+/// Stops at the first signal that cannot be sent: who is gone or denies one needs no second.
+fn each(
+    signals: &[Signal],
+    mut send: impl FnMut(Signal) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut signals = signals.iter().copied();
+    let first = signals.next().map_or(Ok(()), &mut send);
+    if first.is_ok() {
+        // The first may have ended it.
+        let _rest = signals.try_for_each(send);
+    }
+    first
 }
 
 fn is_still(pid: Pid, start_ticks: u64) -> bool {

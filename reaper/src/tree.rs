@@ -7,14 +7,14 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use xioflow_facts::{
-    Descendant, Listing, ProcessState, Stat, StatLine, children, descendants, process_note,
-    read_stat,
+    Descendant, Listing, ProcessState, Stat, StatLine, children, descendants, descendants_outside,
+    process_note, read_stat,
 };
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
 };
 use xioflow_sys::{
-    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, kill, kill_group, pidfd_signal_group,
+    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, kill, kill_group, peek, pidfd_signal_group,
 };
 
 use crate::targets::{Helper, Reached, Sent, Target, plan};
@@ -148,21 +148,40 @@ impl Tree {
     /// Sends a signal to every process of the tree, and SIGCONT after it so that those who are
     /// stopped can act on it. Says how many processes and groups it went to.
     ///
-    /// Looks twice: between the first look and its signals a process may have left the group that
-    /// was to reach it, or have been born outside.
+    /// The root's group comes first: one call reaches most of a tree before anybody is looked for. The
+    /// others are looked for, and if there are any, looked for again: between the look and its
+    /// signals a process may have left the group that was to reach it, or have been born outside.
     pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
         let mut reached = Reached::default();
-        let first = send_all(&self.targets(&reached), signal, &mut reached);
-        let second = send_all(&self.targets(&reached), signal, &mut reached);
-        if first + second > 0 {
+        let mut delivered = send_all(&self.root_group(), signal, &mut reached);
+        for _look in 0..2 {
+            let others = self.targets(&reached);
+            if others.is_empty() {
+                break;
+            }
+            delivered += send_all(&others, signal, &mut reached);
+        }
+        if delivered > 0 {
             self.last_signal = Some(signal.number());
         }
-        first + second
+        delivered
+    }
+
+    /// The group of the root, while the root lives: its number is then certainly its group's, and
+    /// a signal to it does reach somebody.
+    fn root_group(&self) -> Vec<Target> {
+        match (self.root_exit, peek(self.root)) {
+            (None, Ok(None)) => GroupId::new(self.root.number())
+                .map(Target::Group)
+                .into_iter()
+                .collect(),
+            (Some(_), _) | (None, _) => Vec::new(),
+        }
     }
 
     /// Everyone in the tree but those who were reached.
     fn targets(&self, reached: &Reached) -> Vec<Target> {
-        match descendants(self.helper.pid) {
+        match descendants_outside(self.helper.pid, reached.groups()) {
             Ok(listing) => {
                 let missed: Vec<_> = listing
                     .processes
@@ -343,9 +362,8 @@ fn send_all(targets: &[Target], signal: Signal, reached: &mut Reached) -> u32 {
     let mut delivered = 0;
     for target in targets {
         reached.add(target);
-        if target.send(signal) == Sent::Delivered {
+        if target.send_each(&[signal, Signal::CONT]) == Sent::Delivered {
             delivered += 1;
-            let _continued = target.send(Signal::CONT);
         }
     }
     delivered

@@ -31,4 +31,4 @@ pub use path::ProcPath;
 pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
 pub use read::CannotTell;
 pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
-pub use tree::{Descendant, Listing, Way, children, descendants};
+pub use tree::{Descendant, Listing, Way, children, descendants, descendants_outside};

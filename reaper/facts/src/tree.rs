@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::str;
 
-use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, getdents, openat};
+use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, Pid, getdents, group_of, openat, statat};
 
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
@@ -84,19 +84,34 @@ impl Descendant {
 /// # Errors
 /// [`CannotTell`] when `root` itself cannot be looked into. A failed listing is never an empty one.
 pub fn descendants(root: u32) -> Result<Listing, CannotTell> {
-    let mut walk = Walk::new(root);
+    descendants_outside(root, &BTreeSet::new())
+}
+
+/// Finds every descendant of `root` that is in none of these process groups.
+///
+/// Their members are passed through without a closer look, which makes it several times quicker
+/// where most of a tree is in them.
+///
+/// # Errors
+/// As [`descendants`].
+pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
+    let mut walk = Walk::new(root, groups);
     let threads = threads_of(root)?;
     for _ in 0..ROUNDS_MAX {
-        let before = walk.found.len();
+        let (found, before) = (walk.found.len(), walk.to_visit.len());
         for &thread in &threads {
             match walk.visit(root, thread) {
                 Ok(()) => {}
-                Err(Missing::File) => return scan(root),
+                Err(Missing::File) => {
+                    let mut all = scan(root)?;
+                    all.processes.retain(|found| !groups.contains(&found.group));
+                    return Ok(all);
+                }
                 Err(Missing::Answer(reason)) => return Err(reason),
             }
         }
         walk.descend(before);
-        if walk.found.len() == before {
+        if walk.to_visit.len() == before && walk.found.len() == found {
             break;
         }
     }
@@ -134,19 +149,35 @@ enum Missing {
     Answer(CannotTell),
 }
 
-struct Walk {
+struct Walk<'a> {
     root: u32,
+    /// Groups whose members are of no interest but for their children.
+    groups: &'a BTreeSet<u32>,
     seen: BTreeSet<u32>,
     found: Vec<Descendant>,
+    /// Everyone whose children may be descendants, in the order in which they are visited.
+    to_visit: Vec<Met>,
     complete: bool,
 }
 
-impl Walk {
-    fn new(root: u32) -> Self {
+/// A process on the way, and what shows later that its number still means it.
+#[derive(Debug, Clone, Copy)]
+struct Met {
+    pid: u32,
+    /// When it started; `None` for a member of one of the groups.
+    start_ticks: Option<u64>,
+    /// Whether it has one thread only, and so one list of children.
+    single: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: u32, groups: &'a BTreeSet<u32>) -> Self {
         Self {
             root,
+            groups,
             seen: BTreeSet::from([root]),
             found: Vec::new(),
+            to_visit: Vec::new(),
             complete: true,
         }
     }
@@ -162,32 +193,58 @@ impl Walk {
     }
 
     fn meet(&mut self, parent: u32, pid: u32) {
+        if self.is_member(pid) {
+            self.seen.insert(pid);
+            self.to_visit.push(Met {
+                pid,
+                start_ticks: None,
+                single: has_single_thread(pid),
+            });
+            return;
+        }
         let mut line = StatLine::new();
         match read_stat(pid, &mut line) {
             // Anyone else with this number is a newcomer from elsewhere: the child is gone.
             Ok(Some(stat)) if stat.parent == parent || stat.parent == self.root => {
-                self.seen.insert(pid);
-                self.found.push(Descendant::new(&stat));
+                self.add(Descendant::new(&stat));
             }
             Ok(_) => {}
             Err(_) => self.complete = false,
         }
     }
 
-    /// Visits all that were found from `next` on, and all that are found by that.
+    fn is_member(&self, pid: u32) -> bool {
+        let group = || Pid::new(pid).and_then(group_of);
+        !self.groups.is_empty() && group().is_some_and(|it| self.groups.contains(&it.number()))
+    }
+
+    fn add(&mut self, found: Descendant) {
+        self.seen.insert(found.pid);
+        self.found.push(found);
+        if !found.has_ended() {
+            self.to_visit.push(Met {
+                pid: found.pid,
+                start_ticks: Some(found.start_ticks),
+                single: found.threads == 1,
+            });
+        }
+    }
+
+    /// Visits all that are to be visited from `next` on, and all that are found by that.
     fn descend(&mut self, mut next: usize) {
-        while let Some(&process) = self.found.get(next) {
+        while let Some(&met) = self.to_visit.get(next) {
             next += 1;
-            if process.has_ended() {
-                continue;
-            }
-            let Descendant { pid, threads, .. } = process;
-            let visited = match threads {
-                1 => self.visit(pid, pid),
-                _ => self.visit_threads(pid),
+            let (found, to_visit) = (self.found.len(), self.to_visit.len());
+            let visited = match met.single {
+                true => self.visit(met.pid, met.pid),
+                false => self.visit_threads(met.pid),
             };
             if let Err(Missing::Answer(_)) = visited {
                 self.complete = false;
+            }
+            let has_children = self.to_visit.len() > to_visit || self.found.len() > found;
+            if has_children && !self.is_still(met) {
+                self.take_back(found, to_visit);
             }
         }
     }
@@ -198,6 +255,32 @@ impl Walk {
         }
         Ok(())
     }
+
+    /// Whether the number of one who was visited meant it all the time.
+    fn is_still(&self, met: Met) -> bool {
+        let mut line = StatLine::new();
+        match (read_stat(met.pid, &mut line), met.start_ticks) {
+            (Ok(Some(stat)), Some(ticks)) => stat.start_ticks == ticks,
+            (Ok(Some(stat)), None) => self.groups.contains(&stat.group),
+            (Ok(None) | Err(_), _) => false,
+        }
+    }
+
+    /// Takes back what was found below a number that has changed hands. Those who were its children
+    /// have come to the root, whose list is read again.
+    fn take_back(&mut self, found: usize, to_visit: usize) {
+        let found = self.found.drain(found..).map(|process| process.pid);
+        let visited = self.to_visit.drain(to_visit..).map(|met| met.pid);
+        for pid in found.chain(visited) {
+            self.seen.remove(&pid);
+        }
+    }
+}
+
+/// Whether a process has exactly one thread; no when that cannot be told.
+fn has_single_thread(pid: u32) -> bool {
+    // Two links of the folder itself, and one for each thread in it.
+    statat(CWD, proc_path!("/proc/{pid}/task").as_c_str()).is_ok_and(|folder| folder.links == 3)
 }
 
 /// The children of one thread. Those of a thread that is gone are an empty list: they have
@@ -310,6 +393,7 @@ fn below(root: u32, by_parent: &mut BTreeMap<u32, Vec<Descendant>>) -> Vec<Desce
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
     use std::string::String;
 
@@ -369,6 +453,73 @@ mod tests {
         assert_eq!(pids(&walked), BTreeSet::from(numbers));
         assert_eq!(pids(&scanned), BTreeSet::from(numbers));
         assert_eq!(children(child.id()).expect("listed").len(), 2);
+        end(child, numbers);
+    }
+
+    #[test]
+    fn members_of_a_group_are_passed_through_to_who_is_below_them() {
+        // With job control the shell leads one group, and its background job another.
+        let mut shell = Command::new("/bin/bash")
+            .args(["-c", "set -m; sleep 60 & echo $!; read x; kill %1"])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell starts");
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("readable");
+        let job: u32 = line.trim().parse().expect("a pid");
+        for (groups, expected) in [
+            (BTreeSet::new(), [true, true]),
+            (BTreeSet::from([shell.id()]), [false, true]),
+            (BTreeSet::from([shell.id(), job]), [false, false]),
+        ] {
+            let found = pids(&descendants_outside(std::process::id(), &groups).expect("listed"));
+            let seen = [shell.id(), job].map(|pid| found.contains(&pid));
+            assert_eq!(seen, expected, "outside {groups:?}");
+        }
+        assert!(has_single_thread(job), "sleep has one thread");
+        drop(shell.stdin.take());
+        shell.wait().expect("waited for");
+    }
+
+    #[test]
+    fn several_threads_are_not_taken_for_one() {
+        let (waits, held) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || held.recv());
+        assert!(!has_single_thread(std::process::id()));
+        assert!(!has_single_thread(4_194_305), "nobody has none");
+        drop(waits);
+        other
+            .join()
+            .expect("no panic")
+            .expect_err("nothing was sent");
+    }
+
+    #[test]
+    fn what_is_below_a_number_that_changed_hands_is_taken_back() {
+        let (child, numbers) = family();
+        let groups = BTreeSet::new();
+        let mut walk = Walk::new(std::process::id(), &groups);
+        let mut line = StatLine::new();
+        let stat = read_stat(child.id(), &mut line)
+            .expect("readable")
+            .expect("alive");
+        let met = |start_ticks| Met {
+            pid: child.id(),
+            start_ticks: Some(start_ticks),
+            single: true,
+        };
+        walk.to_visit.push(met(stat.start_ticks));
+        walk.descend(0);
+        assert_eq!(walk.found.len(), numbers.len());
+        // The same number, recorded with another start: somebody else had it when it was met.
+        let mut walk = Walk::new(std::process::id(), &groups);
+        walk.to_visit.push(met(stat.start_ticks - 1));
+        walk.descend(0);
+        assert!(walk.found.is_empty() && walk.seen.len() == 1);
         end(child, numbers);
     }
 

@@ -49,6 +49,8 @@ pub struct FileStat {
     pub device: u64,
     /// Owner.
     pub uid: u32,
+    /// How many names it has; of a directory, how many directories are in it, and two more.
+    pub links: u64,
 }
 
 /// Opens a file relative to a directory. The descriptor is close-on-exec from birth.
@@ -148,6 +150,7 @@ impl From<raw::stat> for FileStat {
             inode: u64::from(stat.st_ino),
             device: u64::from(stat.st_dev),
             uid: u32::from(stat.st_uid),
+            links: u64::from(stat.st_nlink),
         }
     }
 }

@@ -56,8 +56,8 @@ pub use privilege::{
     set_name, set_no_new_privs,
 };
 pub use process::{
-    Fork, GroupId, Pid, SingleThread, exit_group, fork, geteuid, getpid, getppid, kill, kill_group,
-    pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
+    Fork, GroupId, Pid, SingleThread, exit_group, fork, geteuid, getpid, getppid, group_of, kill,
+    kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
 };
 pub use signal::{Signal, SignalFd, SignalSet, Signalled, default_disposition, set_mask, signalfd};
 pub use socket::{Received, SocketKind, recv, recv_waiting, send, shutdown_write, socketpair};

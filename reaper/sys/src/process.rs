@@ -218,6 +218,17 @@ pub fn probe(pid: Pid) -> Result<(), Errno> {
     unsafe { call!(kill, pid.0, 0u32) }.map(drop)
 }
 
+/// The group of a process; `None` when there is none with this number.
+///
+/// One that has ended and was not waited for is still in its group.
+#[must_use]
+pub fn group_of(pid: Pid) -> Option<GroupId> {
+    // SAFETY: takes no pointer; ESRCH is the only error for a number above 0.
+    let group = unsafe { call!(getpgid, pid.0) }.map_or(0, id);
+    // 0 for a group outside this pid namespace, too.
+    GroupId::new(group)
+}
+
 /// Opens a descriptor for a process.
 ///
 /// # Errors
@@ -291,6 +302,23 @@ mod tests {
         assert_eq!(getpid(), std::process::id());
         assert_eq!(getppid(), std::os::unix::process::parent_id());
         assert_ne!(geteuid(), u32::MAX);
+    }
+
+    #[test]
+    fn a_process_is_in_its_group_until_it_was_waited_for() {
+        let mut child = std::os::unix::process::CommandExt::process_group(
+            &mut std::process::Command::new("sleep"),
+            0,
+        )
+        .arg("60")
+        .spawn()
+        .expect("sleep runs");
+        let pid = Pid::new(child.id()).expect("a child");
+        assert_eq!(group_of(pid), GroupId::new(child.id()));
+        child.kill().expect("killed");
+        assert_eq!(group_of(pid), GroupId::new(child.id()));
+        child.wait().expect("waited for");
+        assert_eq!(group_of(pid), None);
     }
 
     #[test]
