@@ -2,12 +2,13 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -133,7 +134,11 @@ impl Stage {
     /// When it cannot be written.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> PathBuf {
         let path = self.path(name);
-        fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if mode & 0o111 == 0 {
+            fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        } else {
+            write_elsewhere(&path, content.as_ref());
+        }
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("chmod");
         self.give_to_user(&path);
         path
@@ -317,6 +322,26 @@ pub fn each_user(test: impl Fn(&Stage)) {
     if running_as_root() {
         test(&Stage::ordinary());
     }
+}
+
+/// Writes a file in another process. A descriptor of this one, open for writing, would be in every
+/// child that another test forks in that moment, and until that child has executed something, the
+/// file cannot be (ETXTBSY).
+fn write_elsewhere(path: &Path, content: &[u8]) {
+    let mut writer = Command::new("/bin/sh")
+        .args([
+            OsStr::new("-c"),
+            OsStr::new("cat >\"$0\""),
+            path.as_os_str(),
+        ])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell starts");
+    let mut input = writer.stdin.take().expect("piped");
+    input.write_all(content).expect("the shell reads");
+    drop(input);
+    let status = writer.wait().expect("a child of ours can be waited for");
+    assert!(status.success(), "{}: {status}", path.display());
 }
 
 /// The pids in a fixture's ready file, the first process first.

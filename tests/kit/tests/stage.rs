@@ -140,3 +140,27 @@ fn a_file_is_awaited_while_it_comes() {
     });
     assert!(never.is_err());
 }
+
+/// Other tests of the same program start processes at any moment.
+#[test]
+fn a_program_that_was_written_can_be_executed_at_once() {
+    let stage = Stage::new();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let started = |program: &std::path::Path| std::process::Command::new(program).status();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    started("/bin/true".as_ref()).expect("true starts");
+                }
+            });
+        }
+        let outcomes: Vec<_> = (0..200)
+            .map(|_| started(&stage.write("tool", "#!/bin/true\n", 0o755)))
+            .collect();
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        for outcome in outcomes {
+            assert!(outcome.expect("it starts").success());
+        }
+    });
+}
