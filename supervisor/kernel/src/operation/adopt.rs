@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, pidfd_open, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, child_subreaper, kill_process,
+    pidfd_open, waitid,
 };
 use xioflow_protocol::{
     Exit, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
@@ -24,8 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ends every orphan that has come to this process, and those that come up while it does.
 ///
-/// `None` if the orphans cannot be listed, so that nothing can be said of them.
+/// `None` if nothing can be said of them: they cannot be listed, or this process is no subreaper any
+/// more (the host may have changed that), so that they went to another one.
 pub(super) fn end_orphans(root: u32, seen_exit: Option<Exit>) -> Option<(TreeEnd, bool)> {
+    child_subreaper().ok()??;
     let until = Instant::now() + PATIENCE;
     let mut ended = Ended {
         root,

@@ -168,18 +168,8 @@ fn one_that_waits_for_work_is_replaced() {
     world.assert_settled(&result);
 }
 
-/// Restores what a test in this process has changed.
-struct Subreaper;
-
-impl Drop for Subreaper {
-    fn drop(&mut self) {
-        rustix::process::set_child_subreaper(None).expect("it was one");
-    }
-}
-
 #[test]
 fn a_host_that_adopts_orphans_proves_the_end_of_the_tree() {
-    let _restore = Subreaper;
     let world = World::with(
         "between,after-running,kill",
         DomainOptions::default().adopt_orphans(true),
@@ -204,7 +194,6 @@ fn a_host_that_adopts_orphans_proves_the_end_of_the_tree() {
 
 #[test]
 fn a_host_that_adopts_orphans_collects_the_child_at_the_gate() {
-    let _restore = Subreaper;
     for script in ["between,before-spawned,kill", "between,after-launch,kill"] {
         let options = DomainOptions::default().adopt_orphans(true);
         let world = World::with(script, options);
@@ -212,4 +201,15 @@ fn a_host_that_adopts_orphans_collects_the_child_at_the_gate() {
         assert_eq!(lost, HelperLost::Gone);
         world.assert_nothing_happened();
     }
+}
+
+#[test]
+fn a_host_that_adopts_no_more_does_not_say_that_nothing_is_left() {
+    let options = DomainOptions::default().adopt_orphans(true);
+    let world = World::with("between,after-running,kill", options);
+    rustix::process::set_child_subreaper(None).expect("nothing refuses that");
+    let ready = world.stage.path("ready");
+    let words = ["--ready", ready.to_str().expect("ASCII"), "ignore-signals"];
+    let result = in_time(world.operation(world.fixture(&words))).expect("a result");
+    world.assert_indeterminate(&result, "what became of its tree was not seen");
 }

@@ -40,7 +40,17 @@ pub(crate) struct World {
     helper: PathBuf,
     options: DomainOptions,
     descriptors: usize,
-    _alone: MutexGuard<'static, ()>,
+    _alone: Alone,
+}
+
+/// The right to be the only test.
+struct Alone(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+impl Drop for Alone {
+    /// Undoes, before the next test begins, what a domain that adopts orphans has made of this process.
+    fn drop(&mut self) {
+        rustix::process::set_child_subreaper(None).expect("nothing refuses that");
+    }
 }
 
 impl World {
@@ -54,7 +64,7 @@ impl World {
 
     pub(crate) fn with(script: &str, options: DomainOptions) -> Self {
         // A failed test has left the count as it was, or says so itself.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = Alone(ALONE.lock().unwrap_or_else(PoisonError::into_inner));
         let stage = Stage::new();
         let descriptors = descriptors();
         let helper = stage.root().join("bin").join(script);
