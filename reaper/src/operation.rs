@@ -72,6 +72,9 @@ pub(crate) struct Operation {
     ladder: Ladder,
     tree: Tree,
     launch_failure: Option<LaunchFailure>,
+    /// The supervisor was told that the child waits at the gate. Before that it records nothing that
+    /// a last word could settle.
+    announced: bool,
     released: bool,
     host_lost: bool,
     stopped_for_loss: bool,
@@ -120,6 +123,7 @@ impl Operation {
             stage: Stage::Preparing(keeper),
             tree: Tree::new(ground.helper, child, root, ours),
             launch_failure: None,
+            announced: false,
             released: false,
             host_lost: false,
             stopped_for_loss: false,

@@ -39,6 +39,9 @@ impl Operation {
     /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
     pub(super) fn account(&mut self, channel: &Channel, account: Account) -> After {
         self.stage = Stage::Over;
+        if !self.announced {
+            return leave(HELPER_EXIT_OK);
+        }
         if self.host_lost || channel.is_gone() {
             return self.leave_last_word(account);
         }

@@ -30,6 +30,7 @@ impl Operation {
             Some(Word::Ready) => {
                 let root = self.tree.root().clone();
                 channel.say_with(&Reply::Spawned { root }, self.pidfd.take());
+                self.announced = true;
                 self.stage = Stage::Waiting(keeper);
             }
             Some(Word::Failed(failure)) => self.fail(channel, failure),

@@ -22,8 +22,9 @@
 //!
 //! The same id again returns the recorded result and runs nothing.
 //!
-//! What this library does not do: it never waits for children that it did not start, sets no
-//! signal handler, and reads nothing of the terminal. Everything it knows of processes it asks
+//! What this library does not do: it never waits for children that it did not start (unless its
+//! host asked it to adopt orphans, [`DomainOptions::adopt_orphans`]), sets no signal handler, and
+//! reads nothing of the terminal. Everything it knows of processes it asks
 //! `xioflow-facts`; it has no path in `/proc` of its own.
 
 #![forbid(unsafe_code)]
