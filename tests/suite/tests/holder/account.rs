@@ -106,16 +106,13 @@ fn a_launch_that_fails_after_the_release_is_an_account_too() {
 #[test]
 fn a_launch_that_never_stood_at_its_gate_leaves_no_word() {
     let stage = Stage::new();
-    for _ in 0..20 {
-        let order = Order::new::<&str>(&stage, "/nonexistent/program", []);
-        let mut holder = helper(&stage);
-        holder.send_launch(&order);
-        assert!(matches!(holder.reply(), Reply::LaunchFailed(_)));
-        // Its supervisor leaves with the failure, perhaps before the child was waited for.
-        holder.hang_up();
-        assert_eq!(holder.wait().code(), Some(HELPER_EXIT_OK));
-        assert!(no_word(&order), "nothing is recorded that it could settle");
-    }
+    let order = Order::new::<&str>(&stage, "/nonexistent/program", []);
+    let mut holder = helper(&stage);
+    holder.send_launch(&order);
+    // A supervisor that reads of the failure leaves as well, perhaps before the child was waited for.
+    holder.hang_up();
+    assert_eq!(holder.wait().code(), Some(HELPER_EXIT_OK));
+    assert!(no_word(&order), "nothing is recorded that it could settle");
 }
 
 #[test]
