@@ -58,6 +58,7 @@ impl Failure {
     /// Says it and gives the exit status.
     pub(crate) fn report(&self, as_json: bool) -> Code {
         if as_json {
+            // The same words go to standard error, and the exit status says it too.
             output::print_json(&json!({
                 "error": {
                     "kind": self.kind,
@@ -66,7 +67,8 @@ impl Failure {
                     "hint": self.hint,
                     "exitCode": self.code.number(),
                 }
-            }));
+            }))
+            .ok();
         }
         output::complain(&self.text());
         self.code
@@ -107,7 +109,9 @@ impl From<DomainError> for Failure {
 impl From<ExecuteError> for Failure {
     fn from(error: ExecuteError) -> Self {
         match &error {
-            ExecuteError::Invalid(_) | ExecuteError::InvalidId { .. } => {
+            ExecuteError::Invalid(_)
+            | ExecuteError::InvalidId { .. }
+            | ExecuteError::InvalidLease { .. } => {
                 Self::of("invalid", Code::Usage, &error)
             }
             ExecuteError::IdConflict { .. } => {

@@ -4,14 +4,29 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::exit::Code;
+use crate::failure::Failure;
+
 /// Prints one JSON document.
 ///
-/// A reader that has gone away (`| head`) ends nothing: whatever was to be done is done.
-pub(crate) fn print_json(document: &impl Serialize) {
+/// # Errors
+/// A document that could not be written whole. A reader that has gone away (`| head`) is no
+/// error: it has what it wanted.
+pub(crate) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
+    match write_json(document) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::of("output", Code::Internal, &error)
+                .hint("the result document could not be written to standard output"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_json(document: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    // Our documents have string keys only, so only the pipe can fail.
-    serde_json::to_writer_pretty(&mut out, document).ok();
-    out.write_all(b"\n").and_then(|()| out.flush()).ok();
+    serde_json::to_writer_pretty(&mut out, document)?;
+    out.write_all(b"\n")?;
+    out.flush()
 }
 
 /// Prints one JSON document on one line.

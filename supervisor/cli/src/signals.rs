@@ -3,11 +3,13 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use xioflow_kernel::{Canceller, StopManner};
 
@@ -35,6 +37,13 @@ impl CancelledBy {
 /// started stays ignored, as nohup(1) and shells expect of background jobs.
 pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<CancelledBy> {
     let ignored = ignored_signals();
+    // Whoever started this program may have blocked them, and the mask is inherited.
+    let mut listened = SigSet::empty();
+    listened.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    listened.thread_unblock()?;
+    // A file size limit (ulimit -f) must reach the record as an error of the write, not end the
+    // supervisor; the command gets the default disposition from its helper.
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     let wanted = [SIGINT, SIGTERM, SIGHUP];
     let mut signals = Signals::new(wanted.iter().filter(|it| ignored & (1 << (**it - 1)) == 0))?;
     let cancelled_by = CancelledBy::default();

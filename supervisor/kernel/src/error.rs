@@ -57,6 +57,12 @@ pub enum ExecuteError {
         /// Its length in bytes.
         len: usize,
     },
+    /// A resource has no name.
+    #[error("{lease:?} names no resource; write one such as port:8080 or workspace:write:DIR")]
+    InvalidLease {
+        /// What was asked for.
+        lease: String,
+    },
     /// The id is taken by an operation with other inputs.
     #[error(
         "operation {operation_id} exists with other inputs (recorded {existing_fingerprint}, \

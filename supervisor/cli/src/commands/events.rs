@@ -32,7 +32,7 @@ pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
         while let Some(page) = next_page(&reader, args, &mut after)? {
             events.extend(page.into_iter().map(EventView::from));
         }
-        print_json(&Listing { events });
+        print_json(&Listing { events })?;
         return Ok(Code::Ok);
     }
     loop {

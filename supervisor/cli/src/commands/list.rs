@@ -34,7 +34,7 @@ pub(crate) fn run(cli: &Cli, args: &ListArgs) -> Result<Code, Failure> {
     if args.json {
         print_json(&Listing {
             operations: operations.iter().map(OperationLine::from).collect(),
-        });
+        })?;
     } else {
         print(&table(&operations));
     }

@@ -73,7 +73,7 @@ fn finish(
 ) -> Result<Code, Failure> {
     let code = exit::of_result(&result, by.signal());
     if args.json {
-        output::print_json(&result);
+        output::print_json(&result)?;
     } else if result.replayed {
         super::logs::print_recorded(domain.folder(), &result.operation_id)?;
     }

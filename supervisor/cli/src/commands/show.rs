@@ -18,7 +18,7 @@ pub(crate) fn run(cli: &Cli, args: &ShowArgs) -> Result<Code, Failure> {
     let result = result(&reader, &operation)?;
     let view = OperationView::new(&operation, run.as_ref(), result);
     if args.json {
-        print_json(&view);
+        print_json(&view)?;
     } else {
         let view = serde_json::to_value(&view)
             .map_err(|error| Failure::of("render", Code::Internal, &error))?;

@@ -39,7 +39,7 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
         last_seq: reader.last_seq()?,
     };
     if args.json {
-        print_json(&status);
+        print_json(&status)?;
     } else {
         print(&text(&status)?);
     }

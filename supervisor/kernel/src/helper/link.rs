@@ -16,6 +16,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use xioflow_protocol::{
     Decoder, FEATURE_RECORDED, FrameError, Hello, LaunchDescriptor, PROTOCOL_VERSION, Reply,
     Request, encode,
@@ -305,6 +306,15 @@ impl HelperLink {
     /// What the helper said of itself, once it has.
     pub(crate) fn greeting(&self) -> Option<&Hello> {
         self.greeted.as_ref()
+    }
+
+    /// Continues the helper if it was stopped. It is our child and was not waited for, so its number
+    /// means it; a helper that runs takes no notice.
+    pub(crate) fn wake(&self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            kill_process(pid, Signal::CONT).ok();
+        }
     }
 
     /// Tells the helper that its account is durable, so that it leaves no last word. One that

@@ -20,6 +20,9 @@ use crate::names::new_id;
 use crate::output::Feed;
 use crate::result::OperationResult;
 
+/// What the name of a folder to write begins with.
+const FOLDER_PREFIX: &str = "workspace:write:";
+
 /// Executes a submission from beginning to end.
 pub(super) fn execute(
     inner: &Inner,
@@ -30,6 +33,7 @@ pub(super) fn execute(
     let submitted = Instant::now();
     spec.command.validate()?;
     let cwd = spec.command.absolute_cwd()?;
+    check_leases(&spec.leases)?;
     normalise_leases(&mut spec.leases);
     let fingerprint = fingerprint(&Inputs {
         command: &spec.command,
@@ -178,9 +182,24 @@ fn check_id(id: &str) -> Result<(), ExecuteError> {
     Ok(())
 }
 
+/// A resource without a name would be one that everybody means.
+fn check_leases(leases: &[String]) -> Result<(), ExecuteError> {
+    let nameless = |lease: &&String| {
+        lease
+            .strip_prefix(FOLDER_PREFIX)
+            .unwrap_or(lease)
+            .is_empty()
+    };
+    match leases.iter().find(nameless) {
+        Some(lease) => Err(ExecuteError::InvalidLease {
+            lease: lease.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Gives folders their real path, and drops repetitions.
 fn normalise_leases(leases: &mut Vec<String>) {
-    const FOLDER_PREFIX: &str = "workspace:write:";
     for lease in leases.iter_mut() {
         if let Some(path) = lease.strip_prefix(FOLDER_PREFIX) {
             let real = std::fs::canonicalize(path)

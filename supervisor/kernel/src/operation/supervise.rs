@@ -22,6 +22,11 @@ use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feed};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 
+/// How long a helper may say nothing of a command's end that the system reports, before it is
+/// continued: a command can stop its own holder (`kill -STOP $PPID`). A helper that runs takes
+/// no notice.
+const WAKE_AFTER: Duration = Duration::from_millis(500);
+
 /// How long the pipes may stay open after the tree is gone.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(2000);
 
@@ -96,6 +101,8 @@ pub(super) struct Supervision<'a> {
     stop: Option<StopRequest>,
     /// How long the helper may be silent; none while it owes no answer.
     silence: Option<Patience>,
+    /// When a helper that is silent after the command's end is continued.
+    wake_at: Option<Instant>,
     drain_until: Option<Instant>,
 }
 
@@ -130,6 +137,7 @@ impl<'a> Supervision<'a> {
             ending: None,
             stop: None,
             silence: Some(Patience::new(inner.patience.report)),
+            wake_at: None,
             drain_until: None,
         };
         match released {
@@ -150,7 +158,7 @@ impl<'a> Supervision<'a> {
             None if self.more_replies => Some(Instant::now()),
             None => {
                 let silence_at = self.silence.and_then(|silence| silence.until());
-                earlier(self.timeout_at, silence_at)
+                earlier(self.wake_at, earlier(self.timeout_at, silence_at))
             }
         }
     }
@@ -255,6 +263,7 @@ impl<'a> Supervision<'a> {
             }]));
         }
         let sent = self.link.send(&Request::Stop(request.plan()));
+        self.link.wake();
         self.stop.get_or_insert(request);
         if let Err(lost) = sent {
             self.lose(lost);
@@ -312,6 +321,7 @@ impl<'a> Supervision<'a> {
         self.root_watched = false;
         if self.told.exit().is_none() && self.silence.is_none() {
             self.silence = Some(Patience::new(self.inner.patience.report));
+            self.wake_at = Instant::now().checked_add(WAKE_AFTER);
         }
     }
 
@@ -367,6 +377,10 @@ impl<'a> Supervision<'a> {
         let over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.ending.is_some() {
             return !over(self.drain_until);
+        }
+        if over(self.wake_at) {
+            self.wake_at = None;
+            self.link.wake();
         }
         if over(self.timeout_at) {
             self.timeout_at = None;

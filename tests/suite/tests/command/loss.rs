@@ -208,3 +208,12 @@ fn a_command_that_kills_its_helper_does_not_get_away() {
         .collect();
     assert!(alive.is_empty(), "{alive:?} live\n{finished}");
 }
+
+#[test]
+fn a_command_that_stops_its_helper_ends_all_the_same() {
+    let stage = Stage::new();
+    let finished = run(&stage, &["--json"], &shell("kill -STOP $PPID; exit 5")).finish();
+    finished.assert_code(5);
+    let expected = serde_json::json!({ "exitCode": 5, "treeSettlement": "empty" });
+    crate::assert_fields(&finished.json(), &expected);
+}

@@ -159,3 +159,15 @@ fn logs_give_the_output_back() {
         assert_eq!(sha256(&whole.stdout), sha256(&flood(3_000_000)));
     });
 }
+
+#[test]
+fn a_document_that_cannot_be_printed_is_no_success() {
+    let stage = Stage::new();
+    let finished = stage
+        .run("sh")
+        .args(["-c", "exec \"$0\" run --json -- true > /dev/full"])
+        .arg(stage.program("xioflow"))
+        .finish();
+    finished.assert_code(70);
+    finished.assert_complains("No space left");
+}

@@ -17,7 +17,9 @@ const CONFLICT: i32 = 76;
 #[test]
 fn words_that_make_no_sense_are_64() {
     let stage = Stage::new();
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 11] = [
+        &["run", "--lease", "", "--", "true"],
+        &["run", "--lease", "workspace:write:", "--", "true"],
         &[],
         &["no-such-verb"],
         &["run"],

@@ -142,3 +142,17 @@ fn a_fork_bomb_is_ended() {
     run(&stage, &options, &words).finish().assert_code(124);
     assert_eq!(living_commands(&stage), Vec::<String>::new());
 }
+
+#[test]
+fn a_signal_that_was_blocked_by_the_caller_is_heard() {
+    let stage = Stage::new();
+    let mut started = stage
+        .run("env")
+        .args(["--block-signal=TERM"])
+        .arg(stage.program("xioflow"))
+        .args(["run", "--", "sh", "-c", "echo up; exec sleep 300"])
+        .start();
+    started.wait_for_output(b"up");
+    started.signal(Signal::TERM);
+    started.finish().assert_code(143);
+}
