@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -34,7 +35,7 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(crate) fn new(stage: &'a Stage, program: OsString) -> Self {
-        let mut command = Command::new(program);
+        let mut command = with_default_signals(program);
         command
             .env_clear()
             .envs(stage.environment())
@@ -132,6 +133,31 @@ impl<'a> Run<'a> {
             deadline,
         }
     }
+}
+
+/// SIGHUP, SIGINT and SIGTERM, which a test may send and whoever started the tests may have
+/// ignored, as the bits that they have in `/proc/<pid>/status`.
+const SENT: u64 = 0x4003;
+
+/// A command that begins with the default dispositions. A shell starts its background jobs with
+/// SIGINT ignored, and nohup(1) ignores SIGHUP: programs inherit that, and rightly keep to it.
+fn with_default_signals(program: OsString) -> Command {
+    if !ignores_what_is_sent() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,TERM").arg(program);
+    command
+}
+
+fn ignores_what_is_sent() -> bool {
+    static IGNORES: OnceLock<bool> = OnceLock::new();
+    *IGNORES.get_or_init(|| {
+        let status = std::fs::read_to_string("/proc/self/status").expect("our own status");
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        ignored.expect("the ignored signals") & SENT != 0
+    })
 }
 
 /// The pipe is closed at the end of this function, which is the end of the command's input.
