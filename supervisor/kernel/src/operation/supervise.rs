@@ -319,8 +319,11 @@ impl<'a> Supervision<'a> {
     /// The system says that the command has ended, so the helper owes an account of that.
     fn note_root_ended(&mut self) {
         self.root_watched = false;
-        if self.told.exit().is_none() && self.silence.is_none() {
-            self.silence = Some(Patience::new(self.inner.patience.report));
+        if self.told.exit().is_none() {
+            self.silence
+                .get_or_insert_with(|| Patience::new(self.inner.patience.report));
+            // Also when it still owes the news that the program runs: it may have been stopped
+            // before it could tell.
             self.wake_at = Instant::now().checked_add(WAKE_AFTER);
         }
     }
