@@ -22,6 +22,11 @@ use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feed};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 
+/// How long an operation runs before the command's own end is watched for beside its helper's
+/// report. It only matters when the helper has been stopped; for a short command it would be one
+/// more time to wake up on its way.
+const WATCH_ROOT_AFTER: Duration = Duration::from_secs(1);
+
 /// How long a helper may say nothing of a command's end that the system reports, before it is
 /// continued: a command can stop its own holder (`kill -STOP $PPID`). A helper that runs takes
 /// no notice.
@@ -97,6 +102,8 @@ pub(super) struct Supervision<'a> {
     more_replies: bool,
     /// Whether the end of the command is to be looked for in its pidfd.
     root_watched: bool,
+    /// When that begins.
+    watch_root_at: Option<Instant>,
     ending: Option<Ending>,
     stop: Option<StopRequest>,
     /// How long the helper may be silent; none while it owes no answer.
@@ -133,7 +140,8 @@ impl<'a> Supervision<'a> {
             descendants: admitted.spec.descendants,
             told: Told::nothing(),
             more_replies: false,
-            root_watched: true,
+            root_watched: false,
+            watch_root_at: now.checked_add(WATCH_ROOT_AFTER),
             ending: None,
             stop: None,
             silence: Some(Patience::new(inner.patience.report)),
@@ -158,7 +166,8 @@ impl<'a> Supervision<'a> {
             None if self.more_replies => Some(Instant::now()),
             None => {
                 let silence_at = self.silence.and_then(|silence| silence.until());
-                earlier(self.wake_at, earlier(self.timeout_at, silence_at))
+                let looks = earlier(self.watch_root_at, self.wake_at);
+                earlier(looks, earlier(self.timeout_at, silence_at))
             }
         }
     }
@@ -380,6 +389,10 @@ impl<'a> Supervision<'a> {
         let over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.ending.is_some() {
             return !over(self.drain_until);
+        }
+        if over(self.watch_root_at) {
+            self.watch_root_at = None;
+            self.root_watched = true;
         }
         if over(self.wake_at) {
             self.wake_at = None;
