@@ -129,12 +129,13 @@ fn after_its_account_it_is_not_missed() {
 
 #[test]
 fn a_stop_that_it_did_not_finish_is_indeterminate() {
-    for moment in [
-        "before-stop",
-        "after-stop",
-        "before-signalled",
-        "after-signalled",
-    ] {
+    let moments = [
+        ("before", "stop"),
+        ("after", "stop"),
+        ("before", "signalled"),
+        ("after", "signalled"),
+    ];
+    for moment in moments.map(|(when, message)| format!("{when}-{message}")) {
         let world = World::new(&format!("between,after-running,{moment},kill"));
         let ready = world.stage.path("ready");
         let words = ["--ready", ready.to_str().expect("ASCII"), "ignore-signals"];
