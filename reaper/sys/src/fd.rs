@@ -51,9 +51,9 @@ impl OwnedFd {
     /// `returned` must be the result of a call that makes a new descriptor.
     #[expect(
         clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
         reason = "descriptors are below 2^31"
     )]
-    #[expect(clippy::cast_possible_wrap, reason = "descriptors are below 2^31")]
     pub(crate) const unsafe fn from_call(returned: usize) -> Self {
         Self(returned as RawFd)
     }
