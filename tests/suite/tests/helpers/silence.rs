@@ -110,7 +110,7 @@ fn a_ladder_that_is_not_climbed_is_lost_when_it_would_be_over() {
         .expect("it runs");
     let helper = world.wait_done("say-signalled");
     let result = handle.wait().expect("a result");
-    // It is stopped, and would hear of its end only then.
+    // Where it is still stopped, it would hear of its end only then.
     crate::world::thaw(helper);
     assert!(result.stop.is_some());
     world.assert_indeterminate(&result, "no answer within");

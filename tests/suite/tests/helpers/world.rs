@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use xioflow_kernel::journal::{Outcome, Query};
 use xioflow_kernel::{
@@ -289,13 +290,17 @@ pub(crate) fn lost(error: ExecuteError) -> HelperLost {
     }
 }
 
-/// Lets a stopped process go on.
+/// Lets a stopped process go on. The supervisor may have done so before: then it can have heard of its
+/// end, and be gone.
 pub(crate) fn thaw(pid: u32) {
     let pid = i32::try_from(pid)
         .ok()
         .and_then(Pid::from_raw)
         .expect("a pid");
-    kill_process(pid, Signal::CONT).expect("it is there");
+    match kill_process(pid, Signal::CONT) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => panic!("{pid:?} is not continued: {error}"),
+    }
 }
 
 /// Ends a process that a test has caused.
