@@ -290,7 +290,7 @@ impl Tree {
     /// The account of a tree that could not be ended, with everyone who is left and why.
     pub(crate) fn end_remaining(&mut self) -> TreeEnd {
         let left = match descendants(self.helper.pid) {
-            Ok(listing) => Some(self.why_alive(&listing.processes)),
+            Ok(listing) => Some(self.who_is_left(&listing.processes)),
             Err(_) => None,
         };
         self.end(|outliver| match (outliver.end, &left) {
@@ -300,19 +300,22 @@ impl Tree {
                 .find(|(pid, ticks, _)| {
                     *pid == outliver.process.pid && *ticks == outliver.process.start_ticks
                 })
-                .map_or(SurvivorEnd::GoneUnobserved, |&(_, _, why)| {
-                    SurvivorEnd::Alive(why)
-                }),
+                .map_or(SurvivorEnd::GoneUnobserved, |&(_, _, end)| end),
             // Nothing says that it is gone.
             (None, None) => SurvivorEnd::Alive(WhyAlive::Unknown),
         })
     }
 
     /// Why each process is still there; those not yet named are noted.
-    fn why_alive(&mut self, listing: &[Descendant]) -> Vec<(u32, u64, WhyAlive)> {
+    fn who_is_left(&mut self, listing: &[Descendant]) -> Vec<(u32, u64, SurvivorEnd)> {
         let mut left = Vec::new();
-        for process in listing.iter().filter(|process| !process.has_ended()) {
-            left.push((process.pid, process.start_ticks, self.why(process)));
+        for process in listing {
+            let end = if process.has_ended() {
+                SurvivorEnd::Unreaped
+            } else {
+                SurvivorEnd::Alive(self.why(process))
+            };
+            left.push((process.pid, process.start_ticks, end));
             let is_named = self.outlivers.iter().any(|outliver| {
                 outliver.process.pid == process.pid
                     && outliver.process.start_ticks == process.start_ticks

@@ -86,6 +86,10 @@ pub enum SurvivorEnd {
     /// It could not be ended.
     #[n(2)]
     Alive(#[n(0)] WhyAlive),
+    /// It has ended and is still in the process table, a zombie: somebody else has to wait for it
+    /// first, such as a tracer from outside the tree. It can do nothing any more.
+    #[n(3)]
+    Unreaped,
 }
 
 /// Why a process is still there after SIGKILL.

@@ -140,6 +140,7 @@ fn tree_end() -> impl Strategy<Value = TreeEnd> {
     let end = prop_oneof![
         exit().prop_map(SurvivorEnd::Ended),
         Just(SurvivorEnd::GoneUnobserved),
+        Just(SurvivorEnd::Unreaped),
         why.prop_map(SurvivorEnd::Alive)
     ];
     let survivor = (note(), end).prop_map(|(process, end)| Survivor { process, end });

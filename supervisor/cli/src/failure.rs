@@ -124,6 +124,11 @@ impl From<ExecuteError> for Failure {
                 let hint = format!("--wait 30s waits for it; `xioflow show {holder}` says who has it");
                 Self::of("resource_conflict", Code::Busy, &error).hint(hint)
             }
+            // This program stops waiting only when it is told to.
+            ExecuteError::JoinAbandoned { .. } => {
+                Self::of("join_abandoned", Code::Command(130), &error)
+            }
+            ExecuteError::DomainClosed => Self::of("domain_closed", Code::Busy, &error),
             ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
             ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)
                 .hint("`xioflow doctor` examines the helper"),

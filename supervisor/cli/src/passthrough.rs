@@ -46,7 +46,7 @@ impl Passthrough {
     fn run(mut self) -> Losses {
         while let Some(piece) = self.subscription.next_piece() {
             match piece {
-                Piece::Data { stream, bytes } => self.write(stream, &bytes),
+                Piece::Data { stream, bytes, .. } => self.write(stream, &bytes),
                 Piece::Gap { stream, from, to } => self.fill(stream, from, to),
             }
         }

@@ -346,6 +346,9 @@ pub enum Change {
     /// Adds an operation in status `intent_registered` with its leases, and journals
     /// `OPERATION_INTENT_REGISTERED`.
     RegisterOperation(Box<NewOperation>),
+    /// Adds an operation of which nothing has run and nothing will, without leases and without
+    /// an event: its result follows in the same commit.
+    AddOperation(Box<NewOperation>),
     /// Gives a registered operation its process and journals the transition to `active`.
     ActivateOperation {
         /// Which.

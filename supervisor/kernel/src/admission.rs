@@ -25,6 +25,7 @@ struct State {
     table: LeaseTable,
     sleepers: HashMap<String, Arc<Control>>,
     granted: HashSet<String>,
+    closed: bool,
 }
 
 /// How asking for resources ended.
@@ -36,6 +37,8 @@ pub(crate) enum Allocation {
     Refused(Conflict),
     /// It was cancelled while it waited.
     Cancelled,
+    /// The domain was closed while it waited.
+    Closed,
 }
 
 impl Leases {
@@ -44,6 +47,7 @@ impl Leases {
             table,
             sleepers: HashMap::new(),
             granted: HashSet::new(),
+            closed: false,
         };
         Self {
             state: Mutex::new(state),
@@ -102,6 +106,15 @@ impl Leases {
         }
     }
 
+    /// Sends away everybody who waits.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        for waiter in state.sleepers.values() {
+            waiter.nudge();
+        }
+    }
+
     /// Frees what `operation` holds and serves those who wait.
     pub(crate) fn release(&self, operation: &str) {
         let mut state = self.lock();
@@ -123,13 +136,15 @@ impl State {
             return Some(Allocation::Granted);
         }
         let cancelled = control.stop_wish().is_some();
-        if !cancelled && until.is_none_or(|until| until > Instant::now()) {
+        let over = until.is_some_and(|until| until <= Instant::now());
+        if !cancelled && !self.closed && !over {
             return None;
         }
         let conflict = self.table.give_up(operation);
         self.sleepers.remove(operation);
         let end = match conflict {
             _ if cancelled => Allocation::Cancelled,
+            Some(_) if self.closed => Allocation::Closed,
             Some(conflict) => Allocation::Refused(conflict),
             None => {
                 self.table.restore(operation, resources);
@@ -195,6 +210,20 @@ mod tests {
             panic!("{end:?}")
         };
         assert_eq!(conflict.holder, "a");
+    }
+
+    #[test]
+    fn a_closed_domain_sends_its_waiters_away() {
+        let (leases, resources) = taken();
+        let waiter = {
+            let leases = Arc::clone(&leases);
+            std::thread::spawn(move || leases.allocate("b", &resources, LONG, &mailbox()))
+        };
+        while !leases.lock().sleepers.contains_key("b") {
+            std::thread::yield_now();
+        }
+        leases.close();
+        assert!(matches!(waiter.join().unwrap(), Allocation::Closed));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use xioflow_journal::Stream;
@@ -22,6 +22,8 @@ pub(crate) enum Wish {
 #[derive(Debug)]
 pub(crate) struct Control {
     wake: OwnedFd,
+    /// Set when the operation is submitted.
+    operation_id: OnceLock<String>,
     state: Mutex<State>,
 }
 
@@ -40,6 +42,7 @@ impl Control {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
             wake,
+            operation_id: OnceLock::new(),
             state: Mutex::default(),
         })
     }
@@ -47,6 +50,16 @@ impl Control {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A wish is pushed whole or not at all.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whose mailbox it is. Only the first name counts.
+    pub(crate) fn set_operation(&self, id: &str) {
+        self.operation_id.get_or_init(|| id.to_owned());
+    }
+
+    /// Whose mailbox it is; empty before the submission.
+    pub(crate) fn operation_id(&self) -> &str {
+        self.operation_id.get().map_or("", String::as_str)
     }
 
     /// Leaves a wish and wakes the operation; false if it is finished.

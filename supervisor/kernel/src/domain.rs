@@ -1,28 +1,28 @@
 //! A domain: one folder, one owner, and everything that its operations share.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Run, RunStatus, Task};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, TerminationReason};
 
 use crate::admission::Leases;
-use crate::clock;
 use crate::command::Command;
-use crate::error::{DomainError, ExecuteError};
+use crate::control::Wish;
+use crate::error::{DomainError, ExecuteError, NotActive, RunError};
+use crate::flight::{Flights, InFlight};
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
-use crate::names::new_id;
 use crate::operation::{Membership, OperationBuilder};
 use crate::output::Artifacts;
 use crate::recovery::{self, Decision};
 use crate::result::OperationResult;
-use crate::run::RunHandle;
+use crate::run::{RunHandle, TaskHandle, new_run, new_task};
+use crate::stop::{StopManner, StopRequest};
 
 /// Helpers that wait for work, unless the caller says otherwise.
 const DEFAULT_WARM_HELPERS: usize = 1;
@@ -144,7 +144,7 @@ impl DomainOptions {
             leases,
             artifacts: Arc::new(artifacts),
             holders,
-            in_flight: Mutex::default(),
+            flights: Flights::default(),
             helpers,
             adopts_orphans: self.adopt_orphans,
             patience: self.patience,
@@ -206,7 +206,7 @@ pub(crate) struct Inner {
     pub(crate) leases: Leases,
     pub(crate) artifacts: Arc<Artifacts>,
     pub(crate) holders: OwnedFd,
-    in_flight: Mutex<HashMap<String, Arc<Flight>>>,
+    pub(crate) flights: Flights,
     pub(crate) helpers: Helpers,
     pub(crate) adopts_orphans: bool,
     pub(crate) patience: HelperPatience,
@@ -245,7 +245,8 @@ impl Domain {
     /// # Errors
     /// [`ExecuteError::System`] if the process has no descriptor left.
     pub fn operation(&self, command: Command) -> Result<OperationBuilder, ExecuteError> {
-        let (task, run) = new_run("", json!({}));
+        let task = new_task("", Value::Null);
+        let run = new_run(&task.id, json!({}));
         let membership = Membership::Own {
             task: Box::new(task),
             run: Box::new(run),
@@ -255,10 +256,88 @@ impl Domain {
 
     /// Opens a Run for several operations, in a Task of the same name. Its host ends it.
     ///
+    /// Of `config` only what cannot be a secret is recorded: a key one of whose words is `token`,
+    /// `key`, `secret`, `password`, `auth` or `credential` is left out.
+    ///
     /// # Errors
-    /// [`ExecuteError::Commit`] if it cannot be recorded.
+    /// [`ExecuteError::DomainClosed`], or [`ExecuteError::Commit`] if it cannot be recorded.
     pub fn begin_run(&self, name: &str, config: &Value) -> Result<RunHandle, ExecuteError> {
-        RunHandle::begin(Arc::clone(&self.inner), name, config)
+        self.open_for_work()?;
+        RunHandle::begin(&self.inner, new_task(name, Value::Null), config)
+    }
+
+    /// Records a Task, a body of work that can have several Runs, with whatever its host keeps
+    /// with it.
+    ///
+    /// # Errors
+    /// [`ExecuteError::DomainClosed`], or [`ExecuteError::Commit`] if it cannot be recorded.
+    pub fn begin_task(&self, name: &str, meta: Value) -> Result<TaskHandle, ExecuteError> {
+        self.open_for_work()?;
+        TaskHandle::begin(Arc::clone(&self.inner), new_task(name, meta))
+    }
+
+    /// Gives a handle on a Run that was opened before, by this process or an earlier owner.
+    ///
+    /// # Errors
+    /// [`RunError::NotFound`] or [`RunError::Ended`]; [`RunError::Read`] if the journal cannot be
+    /// read.
+    pub fn open_run(&self, run_id: &str) -> Result<RunHandle, RunError> {
+        RunHandle::open(Arc::clone(&self.inner), run_id)
+    }
+
+    /// Stops the operation with this id, whoever started it: asks its tree to end in the manner
+    /// given, and kills what is left after the grace. Returns at once; its result comes to
+    /// whoever waits for it. Another call while it is being stopped can only make it quicker.
+    ///
+    /// # Errors
+    /// [`NotActive`] says why there is nothing to stop.
+    pub fn cancel(
+        &self,
+        operation_id: &str,
+        manner: StopManner,
+        grace: Duration,
+    ) -> Result<(), NotActive> {
+        if self.inner.flights.is_closed() {
+            return Err(NotActive::DomainClosed);
+        }
+        let request = StopRequest {
+            reason: TerminationReason::UserCancelled,
+            manner,
+            grace,
+        };
+        let flight = self.inner.flights.get(operation_id);
+        if flight.is_some_and(|flight| flight.control.wish(Wish::Stop(request))) {
+            return Ok(());
+        }
+        let operation_id = operation_id.to_owned();
+        match self.inner.journal.operation(&operation_id)? {
+            Some(known) if !is_unfinished(known.status) => {
+                Err(NotActive::AlreadyCompleted { operation_id })
+            }
+            _ => Err(NotActive::NotFound { operation_id }),
+        }
+    }
+
+    /// What this process executes at this moment, ordered by id.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<InFlight> {
+        self.inner.flights.list()
+    }
+
+    /// Takes nothing new any more: submissions are refused, and whoever waits for resources is
+    /// told so. Operations that run go on to their recorded result. The domain itself is given
+    /// up when the last handle on it is dropped.
+    pub fn close(&self) {
+        self.inner.flights.close();
+        self.inner.leases.close();
+    }
+
+    fn open_for_work(&self) -> Result<(), ExecuteError> {
+        if self.inner.flights.is_closed() {
+            Err(ExecuteError::DomainClosed)
+        } else {
+            Ok(())
+        }
     }
 
     /// What was settled when this domain was opened.
@@ -277,118 +356,6 @@ impl Domain {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.inner.folder
-    }
-}
-
-/// A Task and a Run in it.
-pub(crate) fn new_run(name: &str, config: Value) -> (Task, Run) {
-    let created_at_ms = clock::now_ms();
-    let task = Task {
-        id: new_id("task"),
-        name: name.to_owned(),
-        created_at_ms,
-        meta: Value::Null,
-    };
-    let run = Run {
-        id: new_id("run"),
-        task_id: task.id.clone(),
-        owner: format!("pid-{}", std::process::id()),
-        status: RunStatus::Running,
-        termination_reason: None,
-        started_at_ms: created_at_ms,
-        ended_at_ms: None,
-        config,
-    };
-    (task, run)
-}
-
-/// An operation that is being executed in this process.
-#[derive(Debug)]
-pub(crate) struct Flight {
-    fingerprint: String,
-    landed: Mutex<bool>,
-    arrival: Condvar,
-}
-
-impl Flight {
-    /// Waits until it is over.
-    pub(crate) fn wait(&self) {
-        // The flag is one bool; a panicking holder cannot leave it half set.
-        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*landed {
-            landed = self
-                .arrival
-                .wait(landed)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn land(&self) {
-        *self.landed.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.arrival.notify_all();
-    }
-}
-
-/// What a submission meets.
-#[derive(Debug)]
-pub(crate) enum Submission<'a> {
-    /// Nobody executes this id; it is reserved until the guard is dropped.
-    First(FlightGuard<'a>),
-    /// The same operation is being executed.
-    Same(Arc<Flight>),
-    /// Another operation with this id is.
-    Other {
-        /// That one's fingerprint.
-        existing_fingerprint: String,
-    },
-}
-
-/// Keeps an id reserved.
-#[derive(Debug)]
-pub(crate) struct FlightGuard<'a> {
-    inner: &'a Inner,
-    id: String,
-}
-
-impl Inner {
-    fn flights(&self) -> MutexGuard<'_, HashMap<String, Arc<Flight>>> {
-        // Entries are inserted and removed whole.
-        self.in_flight
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reserves an id, or says who has it.
-    pub(crate) fn submit(&self, id: &str, fingerprint: &str) -> Submission<'_> {
-        let mut flights = self.flights();
-        match flights.get(id) {
-            Some(flight) if flight.fingerprint == fingerprint => {
-                Submission::Same(Arc::clone(flight))
-            }
-            Some(flight) => Submission::Other {
-                existing_fingerprint: flight.fingerprint.clone(),
-            },
-            None => {
-                let flight = Flight {
-                    fingerprint: fingerprint.to_owned(),
-                    landed: Mutex::new(false),
-                    arrival: Condvar::new(),
-                };
-                flights.insert(id.to_owned(), Arc::new(flight));
-                Submission::First(FlightGuard {
-                    inner: self,
-                    id: id.to_owned(),
-                })
-            }
-        }
-    }
-}
-
-impl Drop for FlightGuard<'_> {
-    fn drop(&mut self) {
-        if let Some(flight) = self.inner.flights().remove(&self.id) {
-            flight.land();
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, RunStatus};
+use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, Rejected, RunStatus};
 
 use crate::command::InvalidCommand;
 use crate::helper::{LinkError, LocateError};
@@ -92,6 +92,16 @@ pub enum ExecuteError {
         /// Its Run.
         run_id: String,
     },
+    /// This submission had joined the operation and was told to stop waiting. The operation
+    /// itself is untouched; the same submission again joins it or gets its result.
+    #[error("no longer waiting for operation {operation_id}, which goes on")]
+    JoinAbandoned {
+        /// The operation.
+        operation_id: String,
+    },
+    /// The domain was closed; nothing ran and nothing was recorded.
+    #[error("the domain is closed and takes no operations")]
+    DomainClosed,
     /// A resource is held by somebody else.
     #[error("resource {resource} is held by operation {holder} (waited {waited_ms} ms)")]
     ResourceConflict {
@@ -145,7 +155,17 @@ pub enum ExecuteError {
 
 impl From<CommitError> for ExecuteError {
     fn from(error: CommitError) -> Self {
-        Self::Commit(Box::new(error))
+        match error {
+            CommitError::Rejected(Rejected::RunEnded { run_id, status }) => Self::RunClosed {
+                run_id,
+                problem: format!("it has ended as {status}"),
+            },
+            CommitError::Rejected(Rejected::NoSuchRun { run_id }) => Self::RunClosed {
+                run_id,
+                problem: "there is no such run".to_owned(),
+            },
+            other => Self::Commit(Box::new(other)),
+        }
     }
 }
 
@@ -155,12 +175,41 @@ impl From<ReadError> for ExecuteError {
     }
 }
 
+/// Why there is nothing to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum NotActive {
+    /// The domain knows no operation with this id.
+    #[error("there is no operation {operation_id}")]
+    NotFound {
+        /// What was asked for.
+        operation_id: String,
+    },
+    /// It has ended, and its result is there, or it was refused.
+    #[error("operation {operation_id} has already ended")]
+    AlreadyCompleted {
+        /// Which.
+        operation_id: String,
+    },
+    /// The domain was closed. What still runs goes on to its result.
+    #[error("the domain is closed")]
+    DomainClosed,
+    /// The journal could not be read, so nothing can be said of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 /// Longest operation id, in bytes.
 pub const OPERATION_ID_MAX_BYTES: usize = 4096;
 
 /// Why a Run cannot be ended as asked.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The domain knows no Run with this id.
+    #[error("there is no run {run_id}")]
+    NotFound {
+        /// What was asked for.
+        run_id: String,
+    },
     /// An operation of it has no result yet.
     #[error("run {run_id} has an unfinished operation, {operation_id} ({status})")]
     Unfinished {

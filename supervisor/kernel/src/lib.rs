@@ -37,6 +37,7 @@ mod deadline;
 mod domain;
 mod error;
 mod fingerprint;
+mod flight;
 mod helper;
 mod leases;
 mod names;
@@ -52,23 +53,24 @@ mod stop;
 
 pub use command::{Command, InvalidCommand, Stdin};
 pub use domain::{Domain, DomainOptions};
-pub use error::{DomainError, ExecuteError, OPERATION_ID_MAX_BYTES, RunError};
+pub use error::{DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError};
+pub use flight::InFlight;
 pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
     find_helper,
 };
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{
-    AlreadyEnded, Canceller, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
+    Canceller, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
     OperationHandle, StoredError, stored_result,
 };
 pub use output::{Piece, Subscription, artifact_name};
 pub use recovery::{Decision, Verdict};
 pub use result::{
-    Evidence, OperationResult, PipeHolder, ProcessIdentity, Scope, SpawnFailure, StopRecord,
+    Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope, SpawnFailure, StopRecord,
     SurvivorRecord, TreeSettlement,
 };
-pub use run::RunHandle;
+pub use run::{RunHandle, TaskHandle};
 pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
 
 pub use xioflow_journal as journal;

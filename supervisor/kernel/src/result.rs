@@ -43,6 +43,19 @@ pub enum Evidence {
     Unobserved,
 }
 
+/// Where a result comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// From an execution that this submission caused.
+    #[default]
+    Executed,
+    /// From one that another submission had caused and this one joined while it ran.
+    JoinedInFlight,
+    /// From the record of an earlier one.
+    ReplayedRecorded,
+}
+
 /// Why a command did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -72,7 +85,8 @@ pub struct SurvivorRecord {
     pub command: String,
     /// User id, where it could be read.
     pub uid: Option<u32>,
-    /// How it ended: `exited`, `signaled`, `gone` (its own parent waited for it), or `alive`.
+    /// How it ended: `exited`, `signaled`, `gone` (its own parent waited for it), `unreaped` (a
+    /// zombie that somebody else has to wait for), or `alive`.
     pub end: String,
     /// Its exit status, if it exited and that was seen.
     pub exit_code: Option<i32>,
@@ -160,6 +174,10 @@ pub struct OperationResult {
     pub residual_processes_reaped: bool,
     /// Those that could not be ended.
     pub residual_pids: Vec<u32>,
+    /// Those that have ended but are still in the process table, since somebody outside the tree
+    /// (a tracer) has to wait for them first. They can do nothing any more.
+    #[serde(default)]
+    pub unreaped_pids: Vec<u32>,
     /// Who still holds an output pipe after the tree was gone.
     pub held_open_by: Vec<PipeHolder>,
     /// How it was stopped, if it was.
@@ -214,6 +232,15 @@ pub struct OperationResult {
     pub reason: Option<String>,
     /// What somebody can do about that.
     pub recovery_guidance: Option<String>,
+    /// The longest time by which the supervisor missed a deadline of this operation, in
+    /// milliseconds, if that was a second or more: it was stopped, or the machine was overloaded.
+    /// What was due in that time was decided once, afterwards.
+    #[serde(default)]
+    pub supervisor_gap_ms: Option<u64>,
+    /// How long the machine slept while it ran, in milliseconds, if that was a second or more.
+    /// Timeouts do not count that time.
+    #[serde(default)]
+    pub suspended_ms: Option<u64>,
     /// From the submission to the result, in milliseconds; null when this process did not see both.
     pub duration_ms: Option<u64>,
     /// When the result was made, RFC 3339.
@@ -221,6 +248,9 @@ pub struct OperationResult {
     /// Whether this is the recorded result of an earlier execution.
     #[serde(default)]
     pub replayed: bool,
+    /// The same in full: whether it was executed for this submission, joined or replayed.
+    #[serde(default)]
+    pub reused: Reuse,
 }
 
 impl SpawnFailure {

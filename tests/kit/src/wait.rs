@@ -82,6 +82,18 @@ pub fn file(path: &Path, deadline: Deadline) {
         .unwrap_or_else(|| panic!("{} did not appear in time", path.display()));
 }
 
+/// Waits until something holds that nothing announces, such as a state in this process's own
+/// memory; gives the processor away between two looks.
+///
+/// # Panics
+/// When the deadline passes first.
+pub fn until(what: &str, deadline: Deadline, mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        assert!(!deadline.passed(), "{what} did not come in time");
+        std::thread::yield_now();
+    }
+}
+
 /// Waits until `found` answers, asking again after each change in the folder.
 ///
 /// Returns `None` when the deadline passes first.

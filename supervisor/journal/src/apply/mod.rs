@@ -202,6 +202,7 @@ impl Applier<'_> {
                 reason,
             } => self.end_run(run_id, *status, *reason),
             Change::RegisterOperation(new) => self.register(new),
+            Change::AddOperation(new) => self.add(new),
             Change::ActivateOperation {
                 operation_id,
                 process_identity,
@@ -219,6 +220,11 @@ impl Applier<'_> {
                 original_run_id,
                 original_status,
             } => {
+                // A submission of its own makes no Run for a replay and asks in the name of the
+                // operation's.
+                if calling_run_id != original_run_id {
+                    self.check_run_open(calling_run_id)?;
+                }
                 let subject = Subject {
                     run_id: Some(calling_run_id),
                     operation_id: Some(operation_id),

@@ -26,6 +26,11 @@ impl Applier<'_> {
         Ok(self.journal(&subject(&new.run_id, &new.id), &fact)?)
     }
 
+    pub(super) fn add(&self, new: &NewOperation) -> Result<(), ApplyError> {
+        self.check_run_open(&new.run_id)?;
+        self.insert_operation(new)
+    }
+
     fn insert_operation(&self, new: &NewOperation) -> Result<(), ApplyError> {
         let timeout_ms = new
             .timeout_ms

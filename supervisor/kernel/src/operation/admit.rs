@@ -13,12 +13,13 @@ use super::launch::{Admitted, launch};
 use super::{Membership, Spec, stored_result};
 use crate::admission::Allocation;
 use crate::control::Control;
-use crate::domain::{Inner, Submission};
+use crate::domain::Inner;
 use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES};
 use crate::fingerprint::{Inputs, fingerprint};
+use crate::flight::{Flight, Joined, Submission};
 use crate::names::new_id;
-use crate::output::Feed;
-use crate::result::OperationResult;
+use crate::output::{Feed, Feeds};
+use crate::result::{OperationResult, Reuse};
 
 /// What the name of a folder to write begins with.
 const FOLDER_PREFIX: &str = "workspace:write:";
@@ -28,7 +29,7 @@ pub(super) fn execute(
     inner: &Inner,
     mut spec: Spec,
     control: &Arc<Control>,
-    feed: Option<Feed>,
+    feed: Option<Arc<Feed>>,
 ) -> Result<OperationResult, ExecuteError> {
     let submitted = Instant::now();
     spec.command.validate()?;
@@ -45,31 +46,45 @@ pub(super) fn execute(
     let chosen = spec.id.is_some();
     let id = spec.id.take().unwrap_or_else(|| new_id("op"));
     check_id(&id)?;
+    control.set_operation(&id);
+    check_run(inner, &spec.membership)?;
+    let feeds = Arc::new(Feeds::default());
+    let new = || {
+        let run_id = spec.membership.run_id().to_owned();
+        Flight::new(
+            fingerprint.clone(),
+            run_id,
+            Arc::clone(control),
+            Arc::clone(&feeds),
+        )
+    };
     let _in_flight = loop {
-        match inner.submit(&id, &fingerprint) {
+        match inner.flights.submit(&id, new, &fingerprint) {
             Submission::First(guard) => break guard,
             Submission::Same(flight) => {
-                flight.wait();
+                join(&flight, &id, control, feed.as_ref())?;
                 // If the one that was joined was refused before anything ran, this one may run.
                 if let Some(recorded) = inner.journal.operation(&id)? {
                     return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Joined);
                 }
             }
-            Submission::Other {
-                existing_fingerprint,
-            } => {
+            Submission::Other(flight) => {
                 return Err(ExecuteError::IdConflict {
                     operation_id: id,
-                    existing_fingerprint,
+                    existing_fingerprint: flight.fingerprint.clone(),
                     requested_fingerprint: fingerprint,
                     status: OperationStatus::Active,
-                    run_id: spec.membership.run_id().to_owned(),
+                    run_id: flight.run_id.clone(),
                 });
             }
+            Submission::Closed => return Err(ExecuteError::DomainClosed),
         }
     };
     if chosen && let Some(recorded) = inner.journal.operation(&id)? {
         return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
+    }
+    if let Some(feed) = feed {
+        feeds.add(feed);
     }
     let admitted = Admitted {
         id,
@@ -78,19 +93,60 @@ pub(super) fn execute(
         spec,
         submitted,
     };
-    with_leases(inner, admitted, control, feed)
+    with_leases(inner, admitted, control, &feeds)
+}
+
+/// Waits for the operation of another submission, and shares its output meanwhile.
+fn join(
+    flight: &Flight,
+    id: &str,
+    control: &Arc<Control>,
+    feed: Option<&Arc<Feed>>,
+) -> Result<(), ExecuteError> {
+    if let Some(feed) = feed {
+        flight.feeds.add(Arc::clone(feed));
+    }
+    match flight.join(control) {
+        Joined::Landed => Ok(()),
+        Joined::Abandoned => {
+            if let Some(feed) = feed {
+                flight.feeds.remove(feed);
+            }
+            Err(ExecuteError::JoinAbandoned {
+                operation_id: id.to_owned(),
+            })
+        }
+    }
+}
+
+/// A Run that its host opened must still be open, also for a result that is only replayed. The
+/// commit checks it again.
+fn check_run(inner: &Inner, membership: &Membership) -> Result<(), ExecuteError> {
+    let Membership::Of { run_id } = membership else {
+        return Ok(());
+    };
+    let problem = match inner.journal.run(run_id)? {
+        None => "there is no such run".to_owned(),
+        Some(run) if run.status.is_terminal() => format!("it has ended as {}", run.status),
+        Some(_) => return Ok(()),
+    };
+    Err(ExecuteError::RunClosed {
+        run_id: run_id.clone(),
+        problem,
+    })
 }
 
 fn with_leases(
     inner: &Inner,
     admitted: Admitted,
     control: &Arc<Control>,
-    feed: Option<Feed>,
+    feeds: &Feeds,
 ) -> Result<OperationResult, ExecuteError> {
     let Admitted { id, spec, .. } = &admitted;
     match inner.leases.allocate(id, &spec.leases, spec.wait, control) {
         Allocation::Granted => {}
         Allocation::Cancelled => return super::record::cancelled_before_launch(inner, admitted),
+        Allocation::Closed => return Err(ExecuteError::DomainClosed),
         Allocation::Refused(conflict) => {
             return Err(ExecuteError::ResourceConflict {
                 resource: conflict.resource,
@@ -101,7 +157,7 @@ fn with_leases(
         }
     }
     let id = admitted.id.clone();
-    let result = launch(inner, admitted, control, feed);
+    let result = launch(inner, admitted, control, feeds);
     // An operation whose end is not proven keeps what it holds; the journal says the same.
     let keeps = match &result {
         Ok(result) => result.status == Outcome::Indeterminate,
@@ -151,6 +207,10 @@ fn replay(
         spec.max_output_bytes,
     )?;
     result.replayed = true;
+    result.reused = match mode {
+        ReplayMode::Joined => Reuse::JoinedInFlight,
+        ReplayMode::Recorded | ReplayMode::Indeterminate => Reuse::ReplayedRecorded,
+    };
     Ok(result)
 }
 

@@ -27,7 +27,7 @@ use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
-use crate::output::{Drain, Feed, artifact_stem};
+use crate::output::{Drain, Feeds, artifact_stem};
 use crate::result::{OperationResult, SpawnFailure};
 use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
 
@@ -69,7 +69,7 @@ pub(super) fn launch(
     inner: &Inner,
     admitted: Admitted,
     control: &Arc<Control>,
-    feed: Option<Feed>,
+    feeds: &Feeds,
 ) -> Result<OperationResult, ExecuteError> {
     if control.stop_wish().is_some() {
         return record::cancelled_before_launch(inner, admitted);
@@ -100,7 +100,7 @@ pub(super) fn launch(
     let released = release(&mut gated.link);
     inner.helpers.refill();
     let observed = supervise(Supervision::new(
-        inner, gated, &admitted, control, feed, released,
+        inner, gated, &admitted, control, feeds, released,
     ));
     record::finish(inner, &admitted, observed)
 }

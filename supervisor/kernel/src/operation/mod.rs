@@ -19,7 +19,7 @@ use xioflow_journal::{Run, Task, TerminationReason};
 use crate::command::Command;
 use crate::control::{Control, Wish};
 use crate::domain::Inner;
-use crate::error::ExecuteError;
+use crate::error::{ExecuteError, NotActive};
 use crate::output::{Feed, Subscription, feed};
 use crate::result::OperationResult;
 use crate::stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner, StopRequest};
@@ -32,6 +32,9 @@ pub(crate) use settle::{Cause, apply_spawn_failure, indeterminate, settle_end};
 
 /// What is kept of each output stream in a result, unless the caller says otherwise, in bytes.
 pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
+
+/// How long the output pipes may stay open after the tree is gone, unless the caller says otherwise.
+pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_millis(2000);
 
 /// What becomes of processes that outlive the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +75,7 @@ pub(crate) struct Spec {
     pub(crate) leases: Vec<String>,
     pub(crate) wait: Duration,
     pub(crate) max_output_bytes: usize,
+    pub(crate) drain_timeout: Duration,
     pub(crate) descendants: DescendantPolicy,
     pub(crate) membership: Membership,
 }
@@ -84,7 +88,7 @@ pub struct OperationBuilder {
     inner: Arc<Inner>,
     spec: Spec,
     control: Arc<Control>,
-    feed: Option<Feed>,
+    feed: Option<Arc<Feed>>,
 }
 
 impl OperationBuilder {
@@ -106,6 +110,7 @@ impl OperationBuilder {
             leases: Vec::new(),
             wait: Duration::ZERO,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
+            drain_timeout: DEFAULT_DRAIN_TIMEOUT,
             descendants: DescendantPolicy::default(),
             membership,
         };
@@ -167,6 +172,15 @@ impl OperationBuilder {
         self
     }
 
+    /// Sets how long its output pipes may stay open after its tree is gone, held by a process
+    /// outside of it; 2 s by default. Who holds them then is named, and the result is
+    /// indeterminate. After a stop it is at most 1 s.
+    #[must_use]
+    pub fn drain_timeout(mut self, timeout: Duration) -> Self {
+        self.spec.drain_timeout = timeout;
+        self
+    }
+
     /// Sets what becomes of processes that outlive the command.
     #[must_use]
     pub fn descendants(mut self, policy: DescendantPolicy) -> Self {
@@ -183,11 +197,12 @@ impl OperationBuilder {
     }
 
     /// Subscribes to its output while it comes. There is one subscription; a later one replaces
-    /// an earlier one.
+    /// an earlier one. If the submission joins an operation that runs already, what comes from
+    /// then on is seen.
     #[must_use]
     pub fn subscribe(&mut self) -> Subscription {
         let (sender, subscription) = feed(Arc::clone(&self.control));
-        self.feed = Some(sender);
+        self.feed = Some(Arc::new(sender));
         subscription
     }
 
@@ -254,23 +269,21 @@ impl OperationHandle {
     }
 }
 
-/// Stops one operation.
+/// Stops one operation, on behalf of the submission that it belongs to.
+///
+/// A submission that has joined an operation of another one only stops waiting for it
+/// ([`ExecuteError::JoinAbandoned`]); [`crate::Domain::cancel`] stops an operation whoever started it.
 #[derive(Debug, Clone)]
 pub struct Canceller {
     control: Arc<Control>,
 }
 
-/// The operation is not active any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the operation has already ended")]
-pub struct AlreadyEnded;
-
 impl Canceller {
-    /// Asks the whole tree to end, and kills what is left after the grace.
+    /// Asks the whole tree to end, and kills what is left after the grace of 2 s.
     ///
     /// # Errors
-    /// [`AlreadyEnded`] if there is nothing to stop.
-    pub fn cancel(&self) -> Result<(), AlreadyEnded> {
+    /// [`NotActive::AlreadyCompleted`] if there is nothing to stop.
+    pub fn cancel(&self) -> Result<(), NotActive> {
         self.stop(StopManner::Terminate, DEFAULT_CANCEL_GRACE)
     }
 
@@ -278,8 +291,8 @@ impl Canceller {
     /// quicker.
     ///
     /// # Errors
-    /// [`AlreadyEnded`] if there is nothing to stop.
-    pub fn stop(&self, manner: StopManner, grace: Duration) -> Result<(), AlreadyEnded> {
+    /// [`NotActive::AlreadyCompleted`] if there is nothing to stop.
+    pub fn stop(&self, manner: StopManner, grace: Duration) -> Result<(), NotActive> {
         let request = StopRequest {
             reason: TerminationReason::UserCancelled,
             manner,
@@ -288,7 +301,9 @@ impl Canceller {
         if self.control.wish(Wish::Stop(request)) {
             Ok(())
         } else {
-            Err(AlreadyEnded)
+            Err(NotActive::AlreadyCompleted {
+                operation_id: self.control.operation_id().to_owned(),
+            })
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn commit_launch(
     admitted: &Admitted,
     gated: &Gated,
 ) -> Result<(), ExecuteError> {
-    let mut changes = opening(admitted, &admitted.spec.leases);
+    let mut changes = opening(admitted, &admitted.spec.leases, register);
     changes.push(Change::ActivateOperation {
         operation_id: admitted.id.clone(),
         process_identity: as_json(&root_identity(&gated.root, &admitted.spec)),
@@ -49,7 +49,7 @@ pub(super) fn failed_launch(
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
     apply_spawn_failure(&mut result, failure);
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
-    let mut changes = opening(&admitted, &admitted.spec.leases);
+    let mut changes = opening(&admitted, &admitted.spec.leases, register);
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
     inner.journal.commit(changes)?;
     Ok(result)
@@ -64,8 +64,8 @@ pub(super) fn cancelled_before_launch(
     result.status = Outcome::Cancelled;
     result.termination_reason = Some(TerminationReason::UserCancelled);
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
-    // It may never have got its resources, so it claims none.
-    let mut changes = opening(&admitted, &[]);
+    // Nothing of it was ever intended to be there: no lease, and no event but that of its result.
+    let mut changes = opening(&admitted, &[], |new| Change::AddOperation(Box::new(new)));
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
     inner.journal.commit(changes)?;
     Ok(result)
@@ -88,6 +88,7 @@ pub(super) fn finish(
         signalled: observed.signalled,
         undrained: &observed.undrained,
         holders,
+        gaps: observed.gaps,
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
     let mut outputs = Vec::new();
@@ -152,7 +153,7 @@ fn pipe_holders(drains: &[Drain; 2]) -> Vec<PipeHolder> {
 }
 
 /// The steps that make an operation known.
-fn opening(admitted: &Admitted, leases: &[String]) -> Vec<Change> {
+fn opening(admitted: &Admitted, leases: &[String], add: fn(NewOperation) -> Change) -> Vec<Change> {
     let spec = &admitted.spec;
     let mut changes = Vec::with_capacity(4);
     let name = spec
@@ -167,7 +168,7 @@ fn opening(admitted: &Admitted, leases: &[String]) -> Vec<Change> {
         changes.push(Change::SaveTask(task));
         changes.push(Change::AddRun((**run).clone()));
     }
-    changes.push(Change::RegisterOperation(Box::new(NewOperation {
+    changes.push(add(NewOperation {
         id: admitted.id.clone(),
         run_id: spec.membership.run_id().to_owned(),
         kind: OperationKind::Process,
@@ -179,8 +180,12 @@ fn opening(admitted: &Admitted, leases: &[String]) -> Vec<Change> {
         timeout_ms: spec.timeout.map(millis),
         resource_budget: Some(json!({ "maxOutputBytes": spec.max_output_bytes })),
         spawn_gated: Some(true),
-    })));
+    }));
     changes
+}
+
+fn register(new: NewOperation) -> Change {
+    Change::RegisterOperation(Box::new(new))
 }
 
 /// Without an explicit list, the folders that an operation leases are those it may write.

@@ -4,11 +4,11 @@ use xioflow_journal::{Outcome, Stream, TerminationReason};
 use xioflow_protocol::{Exit, LaunchFailure, Stage, Survivor, SurvivorEnd, TreeEnd, WhyAlive};
 
 use super::supervise::Ending;
-use crate::clock;
+use crate::clock::{self, Gaps};
 use crate::helper::HelperLost;
 use crate::names::signal_name;
 use crate::result::{
-    Evidence, OperationResult, PipeHolder, Scope, SpawnFailure, StopRecord, SurvivorRecord,
+    Evidence, OperationResult, PipeHolder, Reuse, Scope, SpawnFailure, StopRecord, SurvivorRecord,
     TreeSettlement,
 };
 use crate::stop::StopRequest;
@@ -26,6 +26,7 @@ pub(super) struct Facts<'a> {
     pub(super) signalled: Option<i32>,
     pub(super) undrained: &'a [Stream],
     pub(super) holders: Vec<PipeHolder>,
+    pub(super) gaps: Gaps,
     pub(super) duration_ms: Option<u64>,
 }
 
@@ -33,18 +34,12 @@ pub(super) struct Facts<'a> {
 pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
     let mut result = OperationResult::blank(facts.operation_id, facts.run_id);
     result.duration_ms = facts.duration_ms;
+    result.supervisor_gap_ms = facts.gaps.late_ms();
+    result.suspended_ms = facts.gaps.suspended_ms();
     match facts.ending {
-        Ending::Empty(end) => {
-            // A wish to stop counts only if a signal was sent for it: a command that ended in
-            // the same instant ended by itself.
-            let stop = facts.stop.filter(|_| end.last_signal.is_some());
-            result.stop = stop.map(|stop| stop_record(stop, end.last_signal));
-            settle_end(
-                &mut result,
-                end,
-                stop.map_or(Cause::ByItself, |it| Cause::Stop(it.reason)),
-            );
-        }
+        Ending::Empty(end) => settle_over(&mut result, end, facts.stop),
+        // What has ended can do nothing any more, whoever has still to wait for it.
+        Ending::Remains(end) if only_unreaped(end) => settle_over(&mut result, end, facts.stop),
         Ending::Remains(end) => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
             settle_end(&mut result, end, Cause::Remains);
@@ -71,6 +66,24 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
     }
     held_open(&mut result, facts.undrained, facts.holders);
     result
+}
+
+/// Nothing of the tree can do anything any more.
+fn settle_over(result: &mut OperationResult, end: &TreeEnd, stop: Option<&StopRequest>) {
+    // A wish to stop counts only if a signal was sent for it: a command that ended in the same
+    // instant ended by itself.
+    let stop = stop.filter(|_| end.last_signal.is_some());
+    result.stop = stop.map(|stop| stop_record(stop, end.last_signal));
+    let cause = stop.map_or(Cause::ByItself, |it| Cause::Stop(it.reason));
+    settle_end(result, end, cause);
+}
+
+/// Whether everybody who is left is a zombie. Those beyond the list may be anything.
+fn only_unreaped(end: &TreeEnd) -> bool {
+    let all_are_listed = end.survivors.len() == usize::try_from(end.survivors_total).unwrap_or(0);
+    let alive = |survivor: &Survivor| matches!(survivor.end, SurvivorEnd::Alive(_));
+    let unreaped = |survivor: &Survivor| survivor.end == SurvivorEnd::Unreaped;
+    all_are_listed && end.survivors.iter().any(unreaped) && !end.survivors.iter().any(alive)
 }
 
 /// The child stood behind the open gate when it was stopped: no program refused to be executed.
@@ -145,15 +158,19 @@ fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
     } else {
         TreeSettlement::Empty
     });
-    result.residual_pids = end
-        .survivors
-        .iter()
-        .filter(|survivor| matches!(survivor.end, SurvivorEnd::Alive(_)))
-        .map(|survivor| survivor.process.pid)
-        .collect();
+    result.residual_pids = pids(end, |end| matches!(end, SurvivorEnd::Alive(_)));
+    result.unreaped_pids = pids(end, |end| *end == SurvivorEnd::Unreaped);
     result.cpu_time_ms = Some((end.usage.user_us + end.usage.system_us) / 1000);
     result.peak_memory_bytes = Some(end.usage.max_rss_kib * 1024);
     result.usage_source = Some("wait4".to_owned());
+}
+
+fn pids(end: &TreeEnd, wanted: fn(&SurvivorEnd) -> bool) -> Vec<u32> {
+    let survivors = end.survivors.iter();
+    survivors
+        .filter(|survivor| wanted(&survivor.end))
+        .map(|survivor| survivor.process.pid)
+        .collect()
 }
 
 /// Writes the exit exactly as it was seen; nothing stands for one that was not.
@@ -275,6 +292,7 @@ fn survivor_record(survivor: &Survivor) -> SurvivorRecord {
             ("signaled", None, Some(signal_name(signal)), None)
         }
         SurvivorEnd::GoneUnobserved => ("gone", None, None, None),
+        SurvivorEnd::Unreaped => ("unreaped", None, None, None),
         SurvivorEnd::Alive(why) => ("alive", None, None, Some(why_alive_name(why))),
     };
     SurvivorRecord {
@@ -323,6 +341,7 @@ impl OperationResult {
             survivors_total: 0,
             residual_processes_reaped: false,
             residual_pids: Vec::new(),
+            unreaped_pids: Vec::new(),
             held_open_by: Vec::new(),
             stop: None,
             cpu_time_ms: None,
@@ -348,9 +367,12 @@ impl OperationResult {
             spill_error: None,
             reason: None,
             recovery_guidance: None,
+            supervisor_gap_ms: None,
+            suspended_ms: None,
             duration_ms: None,
             completed_at: clock::now_text(),
             replayed: false,
+            reused: Reuse::Executed,
         }
     }
 }

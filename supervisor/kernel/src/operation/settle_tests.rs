@@ -40,6 +40,7 @@ fn signalled(
         signalled,
         undrained,
         holders: Vec::new(),
+        gaps: Gaps::begin(),
         duration_ms: Some(1),
     })
 }
@@ -253,4 +254,34 @@ fn an_open_pipe_after_the_tree_is_gone_is_indeterminate_and_keeps_the_exit() {
     assert_eq!(result.status, Outcome::Indeterminate);
     assert_eq!(result.exit_code, Some(0));
     assert!(result.reason.unwrap().contains("stderr"));
+}
+
+#[test]
+fn whoever_has_ended_is_no_residual_and_keeps_nothing_open() {
+    let survivor = |pid, end| Survivor {
+        process: ProcessNote::new(pid, 1, b"x".to_vec(), None),
+        end,
+    };
+    let unreaped = survivor(7, SurvivorEnd::Unreaped);
+    let alive = survivor(8, SurvivorEnd::Alive(WhyAlive::Permission));
+    let only = Ending::Remains(end(OK, Some(9), vec![unreaped.clone()]));
+    let result = of(&only, None, &[]);
+    assert_eq!(result.status, Outcome::Succeeded);
+    assert_eq!(result.tree_settlement, Some(TreeSettlement::Reaped));
+    assert_eq!(
+        (result.unreaped_pids, result.residual_pids),
+        (vec![7], Vec::new())
+    );
+    let both = Ending::Remains(end(OK, Some(9), vec![unreaped.clone(), alive]));
+    let result = of(&both, None, &[]);
+    assert_eq!(result.status, Outcome::Indeterminate);
+    assert_eq!(
+        (result.unreaped_pids, result.residual_pids),
+        (vec![7], vec![8])
+    );
+    // One more than are listed can be anything.
+    let mut more = end(OK, Some(9), vec![unreaped]);
+    more.survivors_total = 2;
+    let result = of(&Ending::Remains(more), None, &[]);
+    assert_eq!(result.status, Outcome::Indeterminate);
 }

@@ -15,11 +15,12 @@ use super::DescendantPolicy;
 use super::adopt::end_orphans;
 use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
 use super::told::{News, Told};
+use crate::clock::Gaps;
 use crate::control::{Control, Wish};
 use crate::deadline::{Patience, earlier, timespec_until};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
-use crate::output::{Drain, Feed};
+use crate::output::{Drain, Feeds};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 
 /// How long an operation runs before the command's own end is watched for beside its helper's
@@ -32,8 +33,9 @@ const WATCH_ROOT_AFTER: Duration = Duration::from_secs(1);
 /// no notice.
 const WAKE_AFTER: Duration = Duration::from_millis(500);
 
-/// How long the pipes may stay open after the tree is gone.
-const DRAIN_PATIENCE: Duration = Duration::from_millis(2000);
+/// How long the pipes may stay open after the tree of a command is gone that was stopped: what it
+/// printed is in them already, and whoever stopped it waits.
+const DRAIN_AFTER_STOP_MAX: Duration = Duration::from_millis(1000);
 
 /// Replies that are taken before the pipes, the wishes and the clock get their turn.
 const REPLIES_PER_TURN: usize = 64;
@@ -53,6 +55,7 @@ pub(super) struct Observed {
     pub(super) signalled: Option<i32>,
     /// Streams that were still open when the drain gave up.
     pub(super) undrained: Vec<Stream>,
+    pub(super) gaps: Gaps,
 }
 
 /// How the tree came to its end.
@@ -93,7 +96,7 @@ pub(super) struct Supervision<'a> {
     root_pidfd: Option<OwnedFd>,
     drains: [Drain; 2],
     control: &'a Control,
-    feed: Option<Feed>,
+    feeds: &'a Feeds,
     timeout_at: Option<Instant>,
     timeout_grace: Duration,
     descendants: DescendantPolicy,
@@ -110,7 +113,9 @@ pub(super) struct Supervision<'a> {
     silence: Option<Patience>,
     /// When a helper that is silent after the command's end is continued.
     wake_at: Option<Instant>,
+    drain_timeout: Duration,
     drain_until: Option<Instant>,
+    gaps: Gaps,
 }
 
 impl<'a> Supervision<'a> {
@@ -119,7 +124,7 @@ impl<'a> Supervision<'a> {
         gated: Gated,
         admitted: &'a Admitted,
         control: &'a Arc<Control>,
-        feed: Option<Feed>,
+        feeds: &'a Feeds,
         released: Result<Option<LaunchFailure>, HelperLost>,
     ) -> Self {
         let now = Instant::now();
@@ -131,7 +136,7 @@ impl<'a> Supervision<'a> {
             root_pidfd: gated.root_pidfd,
             drains: gated.drains,
             control,
-            feed,
+            feeds,
             timeout_at: admitted
                 .spec
                 .timeout
@@ -146,7 +151,9 @@ impl<'a> Supervision<'a> {
             stop: None,
             silence: Some(Patience::new(inner.patience.report)),
             wake_at: None,
+            drain_timeout: admitted.spec.drain_timeout,
             drain_until: None,
+            gaps: Gaps::begin(),
         };
         match released {
             Ok(None) => {}
@@ -174,13 +181,15 @@ impl<'a> Supervision<'a> {
 
     /// Sleeps until something happens; false when the drain's patience is over.
     fn turn(&mut self) -> bool {
-        let ready = self.wait();
+        let due = self.deadline();
+        let ready = self.wait(due);
+        self.gaps.note(due, Instant::now());
         if ready.control {
             self.read_wishes();
         }
         for (at, readable) in ready.pipes.into_iter().enumerate() {
             if readable {
-                self.drains[at].read_turn(self.feed.as_ref());
+                self.drains[at].read_turn(self.feeds);
             }
         }
         if ready.link {
@@ -193,7 +202,7 @@ impl<'a> Supervision<'a> {
         self.check_clock()
     }
 
-    fn wait(&mut self) -> Ready {
+    fn wait(&mut self, due: Option<Instant>) -> Ready {
         let mut polled = Vec::with_capacity(5);
         let mut sources = Vec::with_capacity(5);
         let mut watch = |source, fd, flags| {
@@ -219,7 +228,7 @@ impl<'a> Supervision<'a> {
             }
         }
         // Interrupted, or refused for lack of memory: every descriptor is looked at, none blocks.
-        let failed = poll(&mut polled, timespec_until(self.deadline()).as_ref()).is_err();
+        let failed = poll(&mut polled, timespec_until(due).as_ref()).is_err();
         let mut ready = Ready {
             link: self.more_replies,
             ..Ready::default()
@@ -339,7 +348,11 @@ impl<'a> Supervision<'a> {
 
     fn end(&mut self, ending: Ending) {
         self.ending = Some(ending);
-        self.drain_until = Instant::now().checked_add(DRAIN_PATIENCE);
+        let patience = match self.stop {
+            None => self.drain_timeout,
+            Some(_) => self.drain_timeout.min(DRAIN_AFTER_STOP_MAX),
+        };
+        self.drain_until = Instant::now().checked_add(patience);
     }
 
     /// The helper is gone. The command itself is killed through its pidfd, which cannot mean
@@ -442,6 +455,9 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
             break;
         }
     }
+    supervision.gaps.end();
+    // The result is still to be recorded; there will be no more output.
+    supervision.feeds.end();
     let mut undrained = Vec::new();
     for drain in &mut supervision.drains {
         if drain.pipe().is_some() {
@@ -457,5 +473,6 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         ending: supervision.ending.unwrap_or(Ending::Lost(HelperLost::Gone)),
         stop: supervision.stop,
         undrained,
+        gaps: supervision.gaps,
     }
 }

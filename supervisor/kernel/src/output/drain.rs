@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use xioflow_journal::{Output, Stream};
 
 use super::digest::StreamHash;
-use super::feed::Feed;
+use super::feeds::Feeds;
 use super::head_tail::{HeadTail, Kept};
 use super::spool::{Artifacts, Spool};
 
@@ -82,7 +82,7 @@ impl Drain {
     }
 
     /// Reads what is there, for one turn; says so when the stream came to its end.
-    pub(crate) fn read_turn(&mut self, feed: Option<&Feed>) -> Option<StreamEnd> {
+    pub(crate) fn read_turn(&mut self, feeds: &Feeds) -> Option<StreamEnd> {
         for _ in 0..READS_PER_TURN {
             let Some(pipe) = &self.pipe else {
                 return Some(StreamEnd::Closed);
@@ -94,7 +94,7 @@ impl Drain {
                     self.pipe = None;
                     return Some(StreamEnd::Eof);
                 }
-                Ok(_) => self.take_piece(feed),
+                Ok(_) => self.take_piece(feeds),
                 Err(Errno::AGAIN) => return None,
                 Err(Errno::INTR) => {}
                 // A pipe we hold the only read end of has no other error; treat it as lost.
@@ -107,7 +107,7 @@ impl Drain {
         None
     }
 
-    fn take_piece(&mut self, feed: Option<&Feed>) {
+    fn take_piece(&mut self, feeds: &Feeds) {
         if self.buffer.len() >= self.read_len && self.read_len < LONG_READ_LEN {
             self.expect_much();
         }
@@ -117,12 +117,12 @@ impl Drain {
             // A hash over a part of the bytes would look like one over all of them.
             self.hash = None;
         }
-        if let Some(feed) = feed {
-            if offset == 0 {
-                feed.set_file(self.stream, self.spool.handle());
-            }
-            feed.send(self.stream, offset, &self.buffer);
+        if offset == 0
+            && let Some(file) = self.spool.handle()
+        {
+            feeds.set_file(self.stream, file);
         }
+        feeds.pass_on(self.stream, offset, &self.buffer);
         if let Some(hash) = &mut self.hash {
             self.buffer = hash.add(std::mem::take(&mut self.buffer));
         }

@@ -27,6 +27,8 @@ pub enum Piece {
     Data {
         /// The stream.
         stream: Stream,
+        /// Offset of the first byte in the stream.
+        offset: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
@@ -76,7 +78,7 @@ struct State {
     pieces: VecDeque<Piece>,
     waiting: usize,
     /// The stored files of both streams, to read what was missed.
-    files: [Option<File>; 2],
+    files: [Option<Arc<File>>; 2],
     sender_gone: bool,
     receiver_gone: bool,
 }
@@ -111,20 +113,21 @@ pub(crate) fn feed(control: Arc<Control>) -> (Feed, Subscription) {
 
 impl Feed {
     /// Says where a stream is stored.
-    pub(crate) fn set_file(&self, stream: Stream, file: Option<File>) {
-        self.shared.lock().files[index(stream)] = file;
+    pub(crate) fn set_file(&self, stream: Stream, file: Arc<File>) {
+        self.shared.lock().files[index(stream)] = Some(file);
     }
 
-    /// Passes on bytes that begin at `offset` of their stream.
-    pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8]) {
+    /// Passes on bytes that begin at `offset` of their stream; false once nobody receives them.
+    pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8]) -> bool {
         let mut state = self.shared.lock();
         if state.receiver_gone {
-            return;
+            return false;
         }
         if state.waiting + bytes.len() + PIECE_BYTES <= WAITING_MAX_BYTES {
             state.waiting += bytes.len() + PIECE_BYTES;
             state.pieces.push_back(Piece::Data {
                 stream,
+                offset,
                 bytes: bytes.to_vec(),
             });
         } else {
@@ -132,6 +135,7 @@ impl Feed {
         }
         drop(state);
         self.shared.arrived.notify_one();
+        true
     }
 }
 
@@ -191,17 +195,17 @@ impl Subscription {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] if the stream could not be stored; else that of the read.
     pub fn read_gap(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let handle = self.shared.lock().files[index(stream)]
-            .as_ref()
-            .map(File::try_clone);
-        let file = handle.ok_or_else(|| {
+        let file = self.shared.lock().files[index(stream)].clone();
+        let file = file.ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "the output could not be stored")
-        })??;
+        })?;
         file.read_at(buffer, at)
     }
 
     /// Tells the operation that nobody reads this stream any more. Its pipe is closed, and the
     /// command gets SIGPIPE when it prints more, as it would without a supervisor.
+    ///
+    /// Only whoever started the operation can do so; from one who joined it, this changes nothing.
     pub fn reader_gone(&self, stream: Stream) {
         self.control.wish(Wish::CloseStream(stream));
     }
@@ -228,8 +232,8 @@ mod tests {
     fn a_reader_that_never_reads_costs_a_bounded_number_of_pieces() {
         let (feed, subscription) = both();
         for offset in 0..200_000 {
-            feed.send(Stream::Stdout, offset, b"x");
-            feed.send(Stream::Stderr, offset, b"y");
+            assert!(feed.send(Stream::Stdout, offset, b"x"));
+            assert!(feed.send(Stream::Stderr, offset, b"y"));
         }
         let pieces = subscription.shared.lock().pieces.len();
         assert!(
@@ -242,14 +246,14 @@ mod tests {
     fn a_gap_says_exactly_what_is_missing() {
         let (feed, subscription) = both();
         let big = vec![b'a'; WAITING_MAX_BYTES - PIECE_BYTES];
-        feed.send(Stream::Stdout, 0, &big);
-        feed.send(Stream::Stdout, big.len() as u64, b"lost");
-        feed.send(Stream::Stdout, big.len() as u64 + 4, b"too");
+        assert!(feed.send(Stream::Stdout, 0, &big));
+        assert!(feed.send(Stream::Stdout, big.len() as u64, b"lost"));
+        assert!(feed.send(Stream::Stdout, big.len() as u64 + 4, b"too"));
         assert!(matches!(
             subscription.next_piece(),
             Some(Piece::Data { .. })
         ));
-        feed.send(Stream::Stdout, big.len() as u64 + 7, b"kept");
+        assert!(feed.send(Stream::Stdout, big.len() as u64 + 7, b"kept"));
         drop(feed);
         let from = big.len() as u64;
         let gap = Piece::Gap {
@@ -263,6 +267,7 @@ mod tests {
             subscription.next_piece(),
             Some(Piece::Data {
                 stream: Stream::Stdout,
+                offset: from + 7,
                 bytes
             })
         );

@@ -6,6 +6,7 @@
 mod digest;
 mod drain;
 mod feed;
+mod feeds;
 mod head_tail;
 mod spool;
 
@@ -15,5 +16,6 @@ pub use spool::artifact_name;
 pub(crate) use digest::hex;
 pub(crate) use drain::{Drain, Drained};
 pub(crate) use feed::{Feed, feed};
+pub(crate) use feeds::Feeds;
 pub(crate) use head_tail::{HeadTail, Kept};
 pub(crate) use spool::{Artifacts, artifact_stem, spooled};

@@ -65,7 +65,7 @@ pub(crate) struct Spool {
     artifacts: Arc<Artifacts>,
     name: String,
     /// None while nothing was printed, or if it could not be made.
-    file: Option<File>,
+    file: Option<Arc<File>>,
     /// Why the file is not, or not whole: the disk failed. Nothing more is written then.
     error: Option<String>,
 }
@@ -97,14 +97,14 @@ impl Spool {
         }
         if self.file.is_none() {
             match self.create() {
-                Ok(file) => self.file = Some(file),
+                Ok(file) => self.file = Some(Arc::new(file)),
                 Err(error) => self.fail("create", &error),
             }
         }
-        let Some(file) = &mut self.file else {
+        let Some(file) = &self.file else {
             return false;
         };
-        if let Err(error) = file.write_all(bytes) {
+        if let Err(error) = file.as_ref().write_all(bytes) {
             self.fail("write", &error);
             return false;
         }
@@ -123,10 +123,9 @@ impl Spool {
         self.error = Some(format!("failed to {act} {}: {error}", path.display()));
     }
 
-    /// A second handle on the file, for reading by offset; it outlives the file's name. Without
-    /// one a slow subscriber misses what it was too slow for, and is told so.
-    pub(crate) fn handle(&self) -> Option<File> {
-        self.file.as_ref().and_then(|file| file.try_clone().ok())
+    /// The file, for reading by offset; it outlives the file's name.
+    pub(crate) fn handle(&self) -> Option<Arc<File>> {
+        self.file.clone()
     }
 
     /// Makes the file durable; an error is kept like one of writing.

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use xioflow_kernel::journal::{Outcome, Query, TerminationReason};
-use xioflow_kernel::{AlreadyEnded, DescendantPolicy, StopManner};
+use xioflow_kernel::{DescendantPolicy, NotActive, StopManner};
 use xioflow_kit::{Stage, fixture_pids, wait};
 
 use crate::{events, fixture, open, text, times_run, traced};
@@ -114,7 +114,11 @@ fn there_is_nothing_to_stop_after_the_end() {
     let operation = domain.operation(traced(&stage)).expect("a builder");
     let canceller = operation.canceller();
     operation.run().expect("a result");
-    assert_eq!(canceller.cancel(), Err(AlreadyEnded));
+    let late = canceller.cancel();
+    assert!(
+        matches!(late, Err(NotActive::AlreadyCompleted { .. })),
+        "{late:?}"
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The library as a host uses it: one process, many threads, real helpers, a real journal.
 
 mod cancel;
+mod cancel_by_id;
 mod identity;
+mod joining;
 mod leases;
 mod record;
 mod recovery;

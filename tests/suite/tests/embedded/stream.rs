@@ -23,6 +23,7 @@ fn pieces_arrive_before_the_command_ends() {
     let first = pieces.next_piece().expect("a piece while it runs");
     let early = Piece::Data {
         stream: Stream::Stdout,
+        offset: 0,
         bytes: b"early\n".to_vec(),
     };
     assert_eq!(first, early);
@@ -34,6 +35,7 @@ fn pieces_arrive_before_the_command_ends() {
             Piece::Data {
                 stream: Stream::Stdout,
                 bytes,
+                ..
             } => rest.extend(bytes),
             other => panic!("unexpected {other:?}"),
         }
@@ -63,6 +65,7 @@ fn a_subscriber_that_never_reads_holds_nothing_up() {
             Piece::Data {
                 stream: Stream::Stdout,
                 bytes,
+                ..
             } => seen += bytes.len() as u64,
             Piece::Gap {
                 stream: Stream::Stdout,
