@@ -48,10 +48,37 @@ pub(crate) struct Terms {
 /// The descriptors of a launch.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
-    /// The command's 0, 1 and 2.
-    pub(crate) standard: [OwnedFd; 3],
+    /// The command's own.
+    pub(crate) standard: Standard,
     /// The folder for the last word.
     pub(crate) holders: OwnedFd,
+}
+
+/// The command's descriptors 0, 1 and 2.
+#[derive(Debug)]
+pub(crate) struct Standard {
+    /// None where it has no standard input at all.
+    pub(crate) input: Option<OwnedFd>,
+    pub(crate) output: OwnedFd,
+    pub(crate) error: OwnedFd,
+}
+
+impl Descriptors {
+    /// Gives those that came with a launch their places; `None` unless they are exactly its own.
+    pub(crate) fn place(came: Vec<OwnedFd>, stdin_closed: bool) -> Option<Self> {
+        let mut came = came.into_iter();
+        let input = match stdin_closed {
+            true => None,
+            false => Some(came.next()?),
+        };
+        let (output, error, holders) = (came.next()?, came.next()?, came.next()?);
+        let standard = Standard {
+            input,
+            output,
+            error,
+        };
+        came.next().is_none().then_some(Self { standard, holders })
+    }
 }
 
 /// Why a launch does not even get to the fork.
@@ -225,6 +252,7 @@ pub(crate) mod tests {
             on_host_loss: StopPlan::kill(1000),
             last_word_name: bytes("word"),
             operation_id: String::from("op"),
+            stdin_closed: false,
         }
     }
 

@@ -340,14 +340,9 @@ impl Server {
         let arrived = self.channel.take_descriptors();
         let received = arrived.descriptors.len() + usize::from(arrived.lost);
         let received = u32::try_from(received).unwrap_or(u32::MAX);
-        let descriptors = <[_; LaunchDescriptor::COUNT]>::try_from(arrived.descriptors);
-        let (Ok(descriptors), false) = (descriptors, arrived.lost) else {
+        let placed = Descriptors::place(arrived.descriptors, launch.stdin_closed);
+        let (Some(descriptors), false) = (placed, arrived.lost) else {
             return self.refuse(ProtocolFault::Descriptors { received });
-        };
-        let [stdin, stdout, stderr, holders] = descriptors;
-        let descriptors = Descriptors {
-            standard: [stdin, stdout, stderr],
-            holders,
         };
         let prepared = prepare(launch, self.ground.page_size);
         let started = prepared.and_then(|(command, terms)| {

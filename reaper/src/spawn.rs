@@ -2,7 +2,8 @@
 //!
 //! Everything it needs was made before the fork: it allocates nothing, takes no lock, and returns
 //! errors instead of panicking. Its calls, in order: prctl (dumpable), setsid, rt_sigprocmask,
-//! prlimit, umask, the file of the out-of-memory score, dup3 three times, close_range, chdir, prctl
+//! prlimit, umask, the file of the out-of-memory score, dup3 three times (fcntl once
+//! instead, where there is no standard input), close_range, chdir, prctl
 //! (no_new_privs, ambient set), capget, capset, looks at the program, the gate, execve.
 //! Dispositions are the default already: the helper resets its own before it forks.
 
@@ -12,13 +13,13 @@ use core::fmt::Write;
 use xioflow_protocol::{GATE_CLOSED_EXIT, ResourceLimit, Stage};
 use xioflow_sys::{
     AsFd, CWD, Capabilities, Errno, Fork, OpenFlags, OwnedFd, Pid, SignalSet, SingleThread,
-    StandardFd, capget, capset, chdir, clear_ambient_capabilities, close_on_exec_from, dup3,
-    execve, exit_group, fork, openat, read, set_dumpable, set_mask, set_no_new_privs, setrlimit,
-    setsid, umask, write,
+    StandardFd, capget, capset, chdir, clear_ambient_capabilities, close_on_exec,
+    close_on_exec_from, dup3, execve, exit_group, fork, openat, read, set_dumpable, set_mask,
+    set_no_new_privs, setrlimit, setsid, umask, write,
 };
 
 use crate::gate::{Door, Failure, Keeper, Subject, gate};
-use crate::launch::Command;
+use crate::launch::{Command, Standard};
 use crate::lookup;
 
 /// The highest out-of-memory score there is, see proc(5).
@@ -36,7 +37,7 @@ pub(crate) struct Spawned {
 pub(crate) fn spawn(
     proof: &SingleThread,
     command: &Command,
-    standard: &[OwnedFd; 3],
+    standard: &Standard,
 ) -> Result<Spawned, Errno> {
     let (keeper, door) = gate()?;
     match fork(proof)? {
@@ -53,7 +54,7 @@ pub(crate) fn spawn(
     }
 }
 
-fn run(command: &Command, standard: &[OwnedFd; 3], door: &Door) -> ! {
+fn run(command: &Command, standard: &Standard, door: &Door) -> ! {
     let mut subject = Subject::new();
     match prepare(command, standard, &mut subject) {
         Err(failure) => door.fail(failure, &subject),
@@ -76,7 +77,7 @@ fn run(command: &Command, standard: &[OwnedFd; 3], door: &Door) -> ! {
 
 fn prepare<'c>(
     command: &'c Command,
-    standard: &[OwnedFd; 3],
+    standard: &Standard,
     subject: &mut Subject,
 ) -> Result<&'c CStr, Failure> {
     // The helper is not dumpable, which would make the child's files in /proc root's.
@@ -183,10 +184,15 @@ fn write_oom_score(added: i32) -> Result<(), Errno> {
 
 /// Puts the command's descriptors at 0, 1 and 2. Theirs are above, since the helper holds those
 /// three itself, so none is overwritten before it was used.
-fn set_standard(standard: &[OwnedFd; 3]) -> Result<(), Errno> {
-    for (source, target) in standard.iter().zip(StandardFd::ALL) {
-        dup3(source.as_fd(), target)?;
+fn set_standard(standard: &Standard) -> Result<(), Errno> {
+    match &standard.input {
+        Some(input) => dup3(input.as_fd(), StandardFd::Input)?,
+        // What the helper has there ends with the exec. Closed now, it would leave its number to
+        // the next file that is opened on the way.
+        None => close_on_exec(StandardFd::Input.borrow())?,
     }
+    dup3(standard.output.as_fd(), StandardFd::Output)?;
+    dup3(standard.error.as_fd(), StandardFd::Error)?;
     match close_on_exec_from(3) {
         // An older kernel: all of ours are close-on-exec from birth, this only makes it certain.
         Ok(()) | Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),

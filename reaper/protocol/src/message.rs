@@ -54,7 +54,8 @@ pub enum Request {
 /// The descriptors of a launch, by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaunchDescriptor {
-    /// The command's standard input.
+    /// The command's standard input. It does not travel where the launch says that there is none,
+    /// and the others move up.
     Stdin = 0,
     /// The command's standard output.
     Stdout = 1,
@@ -65,7 +66,7 @@ pub enum LaunchDescriptor {
 }
 
 impl LaunchDescriptor {
-    /// How many descriptors travel with a launch.
+    /// How many descriptors travel with a launch at most.
     pub const COUNT: usize = 4;
 }
 
@@ -112,6 +113,9 @@ pub struct Launch {
     /// The operation, to be named in the last word.
     #[n(12)]
     pub operation_id: String,
+    /// Whether the command has no standard input at all: its descriptor 0 is not open.
+    #[n(13)]
+    pub stdin_closed: bool,
 }
 
 /// What becomes of processes that outlive the command.
@@ -363,7 +367,8 @@ impl fmt::Display for ProtocolFault {
             Self::OutOfOrder => f.write_str("helper received a message out of its order"),
             Self::Descriptors { received } => write!(
                 f,
-                "helper received {received} descriptors with a launch, it needs {}",
+                "helper received {received} descriptors with a launch, it needs {}, or one less where \
+                 standard input is closed",
                 LaunchDescriptor::COUNT
             ),
             Self::Invalid { what } => write!(f, "helper received an invalid launch: {what}"),

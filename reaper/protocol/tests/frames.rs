@@ -64,6 +64,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         vec(limit, 0..3),
         any::<bool>(),
         any::<i32>(),
+        any::<bool>(),
     );
     let terms = (descendants, any::<u32>(), plan(), bytes(), ".{0,20}");
     (command, child, terms).prop_map(|(command, child, terms)| Launch {
@@ -80,6 +81,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         on_host_loss: terms.2,
         last_word_name: terms.3,
         operation_id: terms.4,
+        stdin_closed: child.4,
     })
 }
 

@@ -114,6 +114,15 @@ pub fn dup3(source: BorrowedFd<'_>, target: StandardFd) -> Result<(), Errno> {
     unsafe { call!(dup3, source, target.number(), 0u32) }.map(drop)
 }
 
+/// Marks a descriptor close-on-exec.
+///
+/// # Errors
+/// As in fcntl(2), `F_SETFD`.
+pub fn close_on_exec(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: takes no pointer and closes nothing now.
+    unsafe { call!(fcntl, fd, raw::F_SETFD, raw::FD_CLOEXEC) }.map(drop)
+}
+
 /// One of the three standard descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandardFd {
@@ -198,6 +207,20 @@ impl Default for LastResortFd {
 mod tests {
     use super::*;
     use crate::{OpenFlags, fstat, openat};
+
+    #[test]
+    fn a_descriptor_can_be_marked_and_stays_open_for_now() {
+        let null = openat(CWD, c"/dev/null", OpenFlags::READ, 0).expect("/dev/null opens");
+        let number = null.raw();
+        close_on_exec(null.as_fd()).expect("it is open");
+        fstat(null.as_fd()).expect("it still is");
+        drop(null);
+        let gone = BorrowedFd {
+            number,
+            owner: PhantomData,
+        };
+        assert_eq!(close_on_exec(gone), Err(Errno::EBADF));
+    }
 
     #[test]
     fn a_dropped_descriptor_is_closed() {

@@ -40,7 +40,8 @@ mod wait;
 pub use errno::Errno;
 pub use exec::{ExecStrings, execve};
 pub use fd::{
-    AsFd, BorrowedFd, CWD, LastResortFd, OwnedFd, RawFd, StandardFd, dup3, duplicate_above,
+    AsFd, BorrowedFd, CWD, LastResortFd, OwnedFd, RawFd, StandardFd, close_on_exec, dup3,
+    duplicate_above,
 };
 pub use file::{
     DirEntries, FileKind, FileStat, OpenFlags, access_execute, chdir, close_on_exec_from, fstat,

@@ -285,7 +285,8 @@ impl<'a> Holder<'a> {
     /// Sends the order without a greeting.
     pub fn send_launch(&self, order: &Order) {
         let descriptors = order.descriptors.each_ref().map(AsFd::as_fd);
-        self.send_with(&Request::Launch(order.launch.clone()), &descriptors);
+        let travelling = &descriptors[usize::from(order.launch.stdin_closed)..];
+        self.send_with(&Request::Launch(order.launch.clone()), travelling);
     }
 
     /// Launches, takes the identity of the command at its gate, and opens the gate.
@@ -394,7 +395,8 @@ fn our_hello(features: &[&str]) -> Hello {
 pub struct Order {
     /// The message, free to be changed.
     pub launch: Launch,
-    /// Input, output, errors, holders folder.
+    /// Input, output, errors, holders folder. The first does not travel where the message says
+    /// that standard input is closed.
     pub descriptors: [OwnedFd; 4],
     stdout: PathBuf,
     stderr: PathBuf,
@@ -437,6 +439,7 @@ impl Order {
             on_host_loss: StopPlan::kill(5000),
             last_word_name: LAST_WORD_NAME.as_bytes().to_vec().into(),
             operation_id: "op-test".to_owned(),
+            stdin_closed: false,
         };
         Self::with_files(stage, launch)
     }

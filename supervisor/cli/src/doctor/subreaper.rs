@@ -293,6 +293,7 @@ fn launch(with_daemon: bool) -> Launch {
         on_host_loss: StopPlan::kill(KILL_MS),
         last_word_name: bytes("trial"),
         operation_id: "doctor".to_owned(),
+        stdin_closed: false,
     }
 }
 

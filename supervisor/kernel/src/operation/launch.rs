@@ -251,6 +251,7 @@ fn launch_message(admitted: &Admitted, stem: &str) -> Launch {
         on_host_loss: plan(StopManner::Terminate, HOST_LOSS_GRACE),
         last_word_name: last_word_name(stem).into_bytes().into(),
         operation_id: admitted.id.clone(),
+        stdin_closed: false,
     }
 }
 

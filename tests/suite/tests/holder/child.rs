@@ -54,6 +54,55 @@ fn it_has_three_descriptors_and_no_more() {
     });
 }
 
+/// The fixture cannot tell: its own runtime opens what it finds closed.
+#[test]
+fn a_closed_input_is_not_open_at_all() {
+    each_user(|stage| {
+        let script = "for n in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
+                      test -e /proc/$$/fd/$n && echo $n; done";
+        let mut order = Order::shell(stage, script);
+        order.launch.stdin_closed = true;
+        assert_eq!(text(stage, &order), "1\n2\n");
+        let script = "readlink /proc/$$/fd/1 /proc/$$/fd/2";
+        let mut order = Order::shell(stage, script);
+        order.launch.stdin_closed = true;
+        let report = text(stage, &order);
+        let targets: Vec<_> = report.lines().collect();
+        assert!(
+            targets[0].ends_with("order.stdout") && targets[1].ends_with("order.stderr"),
+            "{report}"
+        );
+    });
+}
+
+#[test]
+fn a_program_opens_files_without_an_input() {
+    let stage = Stage::new();
+    let given = stage.write("given", "first\n", 0o600);
+    let mut order = Order::new(&stage, "/bin/cat", [&given]);
+    order.launch.stdin_closed = true;
+    assert_eq!(text(&stage, &order), "first\n");
+    let mut order = Order::new(&stage, "/bin/readlink", ["/proc/self/fd/0"]);
+    order.launch.stdin_closed = true;
+    let mut holder = Holder::start(&stage);
+    holder.run(&order);
+    let (replies, _) = until_empty(&mut holder);
+    let exit = crate::root_exit(&replies);
+    assert_eq!(exit, xioflow_protocol::Exit::Exited { code: 1 });
+}
+
+#[test]
+fn a_script_runs_without_an_input() {
+    let stage = Stage::new();
+    let script = stage.write("script", "#!/bin/sh\nread v || echo none\n", 0o755);
+    let mut order = Order::new::<&str>(&stage, &script, []);
+    order.launch.stdin_closed = true;
+    let mut holder = Holder::start(&stage);
+    holder.run(&order);
+    until_empty(&mut holder);
+    assert_eq!(order.stdout(), b"none\n");
+}
+
 #[test]
 fn its_descriptors_are_those_that_were_passed_whatever_their_order() {
     let stage = Stage::new();

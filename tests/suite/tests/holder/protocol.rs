@@ -177,11 +177,20 @@ fn another_number_of_descriptors_is_refused() {
     let order = traced(&stage);
     let four = order.descriptors.each_ref().map(AsFd::as_fd);
     let five = [&four[..], &four[..1]].concat();
-    for descriptors in [&four[..0], &four[..3], &five[..]] {
+    let cases = [
+        (false, &four[..0]),
+        (false, &four[..3]),
+        (false, &five[..]),
+        (true, &four[..2]),
+        (true, &four[..]),
+    ];
+    for (stdin_closed, descriptors) in cases {
         let received = u32::try_from(descriptors.len()).expect("a handful");
         let mut holder = Holder::start(&stage);
         holder.greet();
-        holder.send_with(&Request::Launch(order.launch.clone()), descriptors);
+        let mut launch = order.launch.clone();
+        launch.stdin_closed = stdin_closed;
+        holder.send_with(&Request::Launch(launch), descriptors);
         assert_refuses(
             &stage,
             &mut holder,
