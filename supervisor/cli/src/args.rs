@@ -106,7 +106,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) clear_env: bool,
 
-    /// Standard input: `null` (empty), `inherit`, or a file
+    /// Standard input: `null` (empty), `closed` (none at all, as after `<&-`), `inherit`, or a
+    /// file (one of these names is ./NAME); a FIFO is waited for until it has a writer
     #[arg(long, value_name = "FROM", default_value = "null")]
     pub(crate) stdin: OsString,
 

@@ -1,13 +1,10 @@
 //! What is to be run, exactly: nothing is added to it and nothing is looked up but the program.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
+use crate::stdin::Stdin;
 
 /// A command as it will be executed. There is never a shell in between.
 ///
@@ -24,20 +21,6 @@ pub struct Command {
     pub(crate) stdin: Stdin,
     pub(crate) umask: Option<u32>,
     pub(crate) no_new_privs: bool,
-}
-
-/// Where a command's standard input comes from.
-#[derive(Debug, Clone, Default)]
-pub enum Stdin {
-    /// It is empty.
-    #[default]
-    Null,
-    /// These bytes, then the end.
-    Bytes(Arc<[u8]>),
-    /// This file, from its beginning.
-    File(PathBuf),
-    /// This descriptor, shared with the caller. Its position and flags are shared too.
-    Descriptor(Arc<OwnedFd>),
 }
 
 /// Why a command cannot be one, whatever the system says.
@@ -214,35 +197,6 @@ fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), InvalidComm
     Ok(())
 }
 
-impl Stdin {
-    /// Opens it.
-    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Null => read_only(Path::new("/dev/null")),
-            Self::File(path) => read_only(path),
-            Self::Descriptor(descriptor) => descriptor.try_clone(),
-            Self::Bytes(bytes) => in_memory(bytes),
-        }
-    }
-}
-
-fn read_only(path: &Path) -> io::Result<OwnedFd> {
-    // NOCTTY: opening a terminal must not make it ours.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
-}
-
-/// A file in memory: a command that does not read it costs nothing and holds nobody up.
-fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let memory = memfd_create(c"xioflow-stdin", MemfdFlags::CLOEXEC)?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::pwrite(memory.as_fd(), rest, (bytes.len() - rest.len()) as u64)?;
-        rest = &rest[written..];
-    }
-    Ok(memory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,13 +292,5 @@ mod tests {
     fn a_variable_without_a_name_is_refused() {
         let unnamed = Command::new("true").env("", "1").validate();
         assert!(matches!(unnamed, Err(InvalidCommand::EnvName { .. })));
-    }
-
-    #[test]
-    fn bytes_are_read_from_their_beginning() {
-        let stdin = Stdin::Bytes(Arc::from(&b"hello"[..])).open().unwrap();
-        let mut read = [0; 8];
-        assert_eq!(rustix::io::read(stdin, &mut read).unwrap(), 5);
-        assert_eq!(&read[..5], b"hello");
     }
 }

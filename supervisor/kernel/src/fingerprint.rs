@@ -9,8 +9,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::command::{Command, Stdin};
+use crate::command::Command;
 use crate::output::hex;
+use crate::stdin::Stdin;
 
 /// Begins every fingerprint, so that a later recipe can be told apart.
 const RECIPE: &str = "xf1:";
@@ -19,6 +20,8 @@ const RECIPE: &str = "xf1:";
 pub(crate) struct Inputs<'a> {
     pub(crate) command: &'a Command,
     pub(crate) cwd: &'a Path,
+    /// Whether its standard input is written while it runs, whatever the command says of it.
+    pub(crate) streams_stdin: bool,
     pub(crate) resources: &'a [String],
     pub(crate) timeout_ms: Option<u64>,
 }
@@ -51,7 +54,11 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
     hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
     hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
     hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
-    hash.stdin(&inputs.command.stdin);
+    match inputs.streams_stdin {
+        // What will be written is not known before it is written.
+        true => hash.field("stdin", b"stream"),
+        false => hash.stdin(&inputs.command.stdin),
+    }
     format!("{RECIPE}{}", hex(&hash.0.finalize()))
 }
 
@@ -78,6 +85,7 @@ impl Fields {
     fn stdin(&mut self, stdin: &Stdin) {
         match stdin {
             Stdin::Null => self.field("stdin", b"null"),
+            Stdin::Closed => self.field("stdin", b"closed"),
             Stdin::Bytes(bytes) => self.field("stdin bytes", &Sha256::digest(bytes)),
             Stdin::File(path) => self.field("stdin file", path.as_os_str().as_bytes()),
             // What will be read is not known before it is read.
@@ -91,12 +99,33 @@ mod tests {
     use super::*;
 
     fn of(command: &Command) -> String {
-        fingerprint(&Inputs {
+        fingerprint(&inputs(command))
+    }
+
+    fn inputs(command: &Command) -> Inputs<'_> {
+        Inputs {
             command,
             cwd: Path::new("/"),
+            streams_stdin: false,
             resources: &[],
             timeout_ms: None,
-        })
+        }
+    }
+
+    #[test]
+    fn a_stream_is_an_input_of_its_own() {
+        let command = Command::new("x");
+        let streamed = Inputs {
+            streams_stdin: true,
+            ..inputs(&command)
+        };
+        assert_ne!(fingerprint(&streamed), of(&command));
+        let replaced = command.clone().stdin(Stdin::Closed);
+        let same = Inputs {
+            streams_stdin: true,
+            ..inputs(&replaced)
+        };
+        assert_eq!(fingerprint(&streamed), fingerprint(&same));
     }
 
     #[test]
@@ -116,10 +145,10 @@ mod tests {
             Command::new("x").arg("a").env("A", "1"),
             Command::new("x").arg("a").inherit_env(),
             Command::new("x").arg("a").umask(0o22),
-            Command::new("x")
-                .arg("a")
-                .stdin(Stdin::Bytes(b"in"[..].into())),
+            Command::new("x").arg("a").stdin(Stdin::text("in")),
+            Command::new("x").arg("a").stdin(Stdin::bytes("")),
             Command::new("x").arg("a").stdin(Stdin::File("/in".into())),
+            Command::new("x").arg("a").stdin(Stdin::Closed),
         ];
         for other in &others {
             assert_ne!(of(&base), of(other), "{other:?}");

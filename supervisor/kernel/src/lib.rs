@@ -49,9 +49,10 @@ mod recovery;
 mod result;
 mod run;
 mod sanitise;
+mod stdin;
 mod stop;
 
-pub use command::{Command, InvalidCommand, Stdin};
+pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
 pub use error::{DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError};
 pub use flight::InFlight;
@@ -71,6 +72,7 @@ pub use result::{
     SurvivorRecord, TreeSettlement,
 };
 pub use run::{RunHandle, TaskHandle};
+pub use stdin::{Stdin, StdinWriter};
 pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
 
 pub use xioflow_journal as journal;

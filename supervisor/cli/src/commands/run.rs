@@ -156,6 +156,7 @@ fn with_variable(command: Command, variable: &OsStr) -> Result<Command, Failure>
 fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
     match from.as_bytes() {
         b"null" => Ok(Stdin::Null),
+        b"closed" => Ok(Stdin::Closed),
         b"inherit" => {
             let shared = io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
                 Failure::of("stdin", Code::Internal, &error).hint("standard input may be closed")

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, ReplayMode};
 
@@ -39,6 +39,7 @@ pub(super) fn execute(
     let fingerprint = fingerprint(&Inputs {
         command: &spec.command,
         cwd: &cwd,
+        streams_stdin: spec.stdin_stream.is_some(),
         resources: &spec.leases,
         timeout_ms: spec.timeout.map(millis),
     });
@@ -92,6 +93,7 @@ pub(super) fn execute(
         cwd,
         spec,
         submitted,
+        stdin_waited: Duration::ZERO,
     };
     with_leases(inner, admitted, control, &feeds)
 }

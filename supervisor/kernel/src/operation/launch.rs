@@ -29,6 +29,7 @@ use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
 use crate::output::{Drain, Feeds, artifact_stem};
 use crate::result::{OperationResult, SpawnFailure};
+use crate::stdin::NotOpened;
 use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
 
 /// How long a helper may take to end a child whose gate was closed.
@@ -53,6 +54,8 @@ pub(super) struct Admitted {
     pub(super) cwd: PathBuf,
     pub(super) spec: Spec,
     pub(super) submitted: Instant,
+    /// How much of its timeout went into waiting for the first writer of a FIFO.
+    pub(super) stdin_waited: Duration,
 }
 
 /// A command that waits at its gate.
@@ -67,21 +70,23 @@ pub(super) struct Gated {
 /// Launches an admitted operation and sees it to its result.
 pub(super) fn launch(
     inner: &Inner,
-    admitted: Admitted,
+    mut admitted: Admitted,
     control: &Arc<Control>,
     feeds: &Feeds,
 ) -> Result<OperationResult, ExecuteError> {
     if control.stop_wish().is_some() {
         return record::cancelled_before_launch(inner, admitted);
     }
-    let stdin = match admitted.spec.command.stdin.open() {
+    let stdin = match open_stdin(&mut admitted, control) {
         Ok(stdin) => stdin,
-        Err(error) => {
+        Err(NotOpened::Failed(error)) => {
             let failure = stdin_failure(&admitted.spec, &error);
             return record::failed_launch(inner, admitted, failure);
         }
+        Err(NotOpened::Cancelled) => return record::cancelled_before_launch(inner, admitted),
+        Err(NotOpened::TimedOut) => return record::timed_out_before_launch(inner, admitted),
     };
-    let mut gated = match bring_to_gate(inner, &admitted, &stdin)? {
+    let mut gated = match bring_to_gate(inner, &admitted, stdin.as_ref())? {
         Ok(gated) => gated,
         Err(failure) => {
             let failure = spawn_failure(&admitted, &failure);
@@ -105,6 +110,20 @@ pub(super) fn launch(
     record::finish(inner, &admitted, observed)
 }
 
+/// Opens what the command will read; none where it has no standard input. A stream can be taken
+/// once.
+fn open_stdin(admitted: &mut Admitted, control: &Control) -> Result<Option<OwnedFd>, NotOpened> {
+    if let Some(stream) = admitted.spec.stdin_stream.take() {
+        return Ok(Some(stream?));
+    }
+    let begun = Instant::now();
+    let timeout = admitted.spec.timeout;
+    let until = timeout.and_then(|timeout| begun.checked_add(timeout));
+    let opened = admitted.spec.command.stdin.open(control, until);
+    admitted.stdin_waited = begun.elapsed();
+    opened
+}
+
 /// Tells the helper to open the gate; the failure is that of a child that has ended there meanwhile.
 fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
     let early = match link.receive()? {
@@ -122,19 +141,23 @@ fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
 fn bring_to_gate(
     inner: &Inner,
     admitted: &Admitted,
-    stdin: &OwnedFd,
+    stdin: Option<&OwnedFd>,
 ) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
     let stem = artifact_stem(&admitted.id);
     let (stdout, stdout_theirs) = output_pipe()?;
     let (stderr, stderr_theirs) = output_pipe()?;
     let mut link = inner.helpers.take()?;
     let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
-    descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
+    if let Some(stdin) = stdin {
+        descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
+    }
     descriptors[LaunchDescriptor::Stdout as usize] = stdout_theirs.as_fd();
     descriptors[LaunchDescriptor::Stderr as usize] = stderr_theirs.as_fd();
-    let request = Request::Launch(launch_message(admitted, &stem));
+    let closed = stdin.is_none();
+    let travelling = &descriptors[usize::from(closed)..];
+    let request = Request::Launch(launch_message(admitted, &stem, closed));
     let spawned = link
-        .send_with(&request, &descriptors)
+        .send_with(&request, travelling)
         .map_err(|lost| link.last_message(lost))
         .and_then(|()| await_gate(&mut link, inner.patience.launch));
     // Our copies would keep the pipes open for ever.
@@ -223,7 +246,7 @@ fn discard(inner: &Inner, mut gated: Gated) {
     }
 }
 
-fn launch_message(admitted: &Admitted, stem: &str) -> Launch {
+fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch {
     let command = &admitted.spec.command;
     let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec().into();
     let variable = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
@@ -251,7 +274,7 @@ fn launch_message(admitted: &Admitted, stem: &str) -> Launch {
         on_host_loss: plan(StopManner::Terminate, HOST_LOSS_GRACE),
         last_word_name: last_word_name(stem).into_bytes().into(),
         operation_id: admitted.id.clone(),
-        stdin_closed: false,
+        stdin_closed,
     }
 }
 
@@ -274,10 +297,7 @@ fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
 }
 
 fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {
-    let subject = match &spec.command.stdin {
-        crate::command::Stdin::File(path) => Some(path.display().to_string()),
-        _ => None,
-    };
+    let subject = spec.command.stdin.subject();
     SpawnFailure::new("stdin", error.raw_os_error().unwrap_or(0), subject)
 }
 

@@ -22,6 +22,7 @@ use crate::domain::Inner;
 use crate::error::{ExecuteError, NotActive};
 use crate::output::{Feed, Subscription, feed};
 use crate::result::OperationResult;
+use crate::stdin::{StdinReader, StdinWriter, stream};
 use crate::stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner, StopRequest};
 
 pub use stored::{StoredError, stored_result};
@@ -78,6 +79,8 @@ pub(crate) struct Spec {
     pub(crate) drain_timeout: Duration,
     pub(crate) descendants: DescendantPolicy,
     pub(crate) membership: Membership,
+    /// The command's end of a standard input that is written while it runs.
+    pub(crate) stdin_stream: Option<StdinReader>,
 }
 
 /// An operation that is being put together.
@@ -113,6 +116,7 @@ impl OperationBuilder {
             drain_timeout: DEFAULT_DRAIN_TIMEOUT,
             descendants: DescendantPolicy::default(),
             membership,
+            stdin_stream: None,
         };
         Ok(Self {
             inner,
@@ -204,6 +208,16 @@ impl OperationBuilder {
         let (sender, subscription) = feed(Arc::clone(&self.control));
         self.feed = Some(Arc::new(sender));
         subscription
+    }
+
+    /// Gives the other end of its standard input, to be written while it runs, in place of
+    /// whatever the command says of it. There is one; a later one replaces an earlier one, which
+    /// is then broken.
+    #[must_use = "dropping it is the end of the input"]
+    pub fn stdin_stream(&mut self) -> StdinWriter {
+        let (reader, writer) = stream();
+        self.spec.stdin_stream = Some(reader);
+        writer
     }
 
     /// Executes it on this thread and returns when its result is recorded.

@@ -71,6 +71,26 @@ pub(super) fn cancelled_before_launch(
     Ok(result)
 }
 
+/// Records an operation whose time was over before anything of it ran: its standard input is a
+/// FIFO, and nobody came to write it.
+pub(super) fn timed_out_before_launch(
+    inner: &Inner,
+    admitted: Admitted,
+) -> Result<OperationResult, ExecuteError> {
+    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    result.status = Outcome::Failed;
+    result.termination_reason = Some(TerminationReason::TimedOut);
+    let input = admitted.spec.command.stdin.subject().unwrap_or_default();
+    result.reason = Some(format!(
+        "nothing of the command ran, for {input} had no writer"
+    ));
+    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
+    let mut changes = opening(&admitted, &admitted.spec.leases, register);
+    changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
+    inner.journal.commit(changes)?;
+    Ok(result)
+}
+
 /// Makes the result of what was observed and commits it.
 pub(super) fn finish(
     inner: &Inner,

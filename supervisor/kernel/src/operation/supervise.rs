@@ -140,6 +140,7 @@ impl<'a> Supervision<'a> {
             timeout_at: admitted
                 .spec
                 .timeout
+                .map(|timeout| timeout.saturating_sub(admitted.stdin_waited))
                 .and_then(|timeout| now.checked_add(timeout)),
             timeout_grace: admitted.spec.timeout_grace,
             descendants: admitted.spec.descendants,

@@ -2,12 +2,15 @@
 
 mod cancel;
 mod cancel_by_id;
+mod fifo;
 mod identity;
 mod joining;
 mod leases;
 mod record;
 mod recovery;
 mod runs;
+mod stdin;
+mod stdin_stream;
 mod stored;
 mod stream;
 

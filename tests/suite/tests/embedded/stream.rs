@@ -1,9 +1,7 @@
-//! Output while it comes, and input as it was given.
+//! Output while it comes.
 
-use std::sync::Arc;
-
+use xioflow_kernel::Piece;
 use xioflow_kernel::journal::Stream;
-use xioflow_kernel::{Piece, Stdin};
 use xioflow_kit::Stage;
 
 use crate::{fixture, open, shell, text};
@@ -76,39 +74,4 @@ fn a_subscriber_that_never_reads_holds_nothing_up() {
         }
     }
     assert_eq!(seen, 8_000_000, "what was dropped is named");
-}
-
-#[test]
-fn input_arrives_whole_and_ends() {
-    let stage = Stage::new();
-    let domain = open(&stage);
-    let input: Arc<[u8]> = (0..4_000_000_u32)
-        .map(|index| index.to_le_bytes()[0])
-        .collect();
-    let command = fixture(&stage, &["read-stdin"]).stdin(Stdin::Bytes(Arc::clone(&input)));
-    let result = domain.run(command).expect("a result");
-    assert_eq!(
-        (result.exit_code, result.stdout_bytes),
-        (Some(0), input.len() as u64)
-    );
-    let hash = sha256(&input);
-    assert_eq!(result.stdout_hash, Some(hash));
-}
-
-#[test]
-fn input_that_is_not_read_is_no_error() {
-    let stage = Stage::new();
-    let domain = open(&stage);
-    let input: Arc<[u8]> = vec![b'x'; 4_000_000].into();
-    let command = fixture(&stage, &["exit", "0"]).stdin(Stdin::Bytes(input));
-    let result = domain.run(command).expect("a result");
-    assert_eq!((result.exit_code, result.spawn_failure), (Some(0), None));
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    use sha2::{Digest, Sha256};
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -75,9 +75,10 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             Some(format!("operation {id} was cut short: {reason}"))
         }
         (_, Some(TerminationReason::TimedOut)) => Some(format!(
-            "timed out after {}{}",
+            "timed out after {}{}{}",
             elapsed(result),
-            escalation(result)
+            escalation(result),
+            before_it_ran(result)
         )),
         (Outcome::Cancelled, _) => Some(format!("cancelled{}", escalation(result))),
         _ => match (&result.signal, code) {
@@ -105,6 +106,14 @@ fn escalation(result: &OperationResult) -> String {
         Some("SIGKILL") => "; it had to be killed".to_owned(),
         Some(signal) => format!("; it ended on {signal}"),
         None => String::new(),
+    }
+}
+
+/// Why there was nothing to end.
+fn before_it_ran(result: &OperationResult) -> String {
+    match (&result.stop, &result.reason) {
+        (None, Some(reason)) => format!("; {reason}"),
+        _ => String::new(),
     }
 }
 
