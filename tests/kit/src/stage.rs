@@ -364,7 +364,8 @@ pub fn running_as_root() -> bool {
 }
 
 /// Where the programs under test are: the folder that is named, else the profile's folder of
-/// this very test (`target/<profile>/deps/<test>` is two below it).
+/// this very test (`target/<profile>/deps/<test>` is two below it). An example in documentation is
+/// built elsewhere, so for it the workspace's own folder is looked at.
 fn bin_dir() -> PathBuf {
     env::var_os(BIN_DIR_VARIABLE).map_or_else(
         || {
@@ -378,8 +379,15 @@ fn bin_dir() -> PathBuf {
 
 fn profile_dir() -> io::Result<PathBuf> {
     let test = env::current_exe()?;
-    let folder = test.ancestors().nth(2);
-    folder
-        .map(Path::to_path_buf)
-        .ok_or_else(|| io::Error::other("it has no grandparent folder"))
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let folders = [
+        test.ancestors().nth(2).map(Path::to_path_buf),
+        workspace.map(|folder| folder.join("target/debug")),
+    ];
+    let holds_programs = |folder: &PathBuf| folder.join(PROGRAMS[0]).exists();
+    folders
+        .into_iter()
+        .flatten()
+        .find(holds_programs)
+        .ok_or_else(|| io::Error::other("no program stands beside it or in the workspace"))
 }

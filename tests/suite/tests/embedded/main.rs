@@ -13,6 +13,7 @@ mod stdin;
 mod stdin_stream;
 mod stored;
 mod stream;
+mod unreaped;
 
 use std::path::Path;
 
