@@ -108,6 +108,14 @@ impl Ladder {
         }
     }
 
+    /// Whether the tree is on its way to its end, by whosever wish.
+    pub(crate) const fn is_ending(&self) -> bool {
+        match self.stage {
+            Stage::Running | Stage::Settling { .. } | Stage::Waiting => false,
+            Stage::Climbing { .. } | Stage::Killing { .. } | Stage::Done => true,
+        }
+    }
+
     /// Moves on.
     ///
     /// # Errors

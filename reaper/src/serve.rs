@@ -6,8 +6,8 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_RECORDED, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch,
-    LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+    FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello,
+    Launch, LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
 use xioflow_sys::{
     AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
@@ -271,6 +271,8 @@ impl Server {
             (Phase::Holding(_), Request::Release) => self.ask(Operation::release),
             (Phase::Holding(_), Request::Discard) => self.ask(Operation::discard),
             (Phase::Holding(_), Request::Recorded) => self.ask(Operation::recorded),
+            (Phase::Holding(_), Request::Suspend) => self.ask(Operation::suspend),
+            (Phase::Holding(_), Request::Resume) => self.ask(Operation::resume),
             (Phase::Holding(_), Request::Stop(plan)) => match check_stop_plan("stop", &plan) {
                 Ok(()) => self.ask(|operation, channel| operation.stop(channel, plan)),
                 Err(Rejection::Fault(fault)) => self.refuse(fault),
@@ -282,6 +284,8 @@ impl Server {
                 | Request::Release
                 | Request::Discard
                 | Request::Stop(_)
+                | Request::Suspend
+                | Request::Resume
                 | Request::Recorded,
             )
             | (
@@ -290,6 +294,8 @@ impl Server {
                 | Request::Release
                 | Request::Discard
                 | Request::Stop(_)
+                | Request::Suspend
+                | Request::Resume
                 | Request::Recorded,
             )
             | (Phase::Holding(_), Request::Hello(_) | Request::Launch(_)) => {
@@ -324,7 +330,7 @@ impl Server {
             protocol: PROTOCOL_VERSION,
             release: RELEASE.into(),
             identity: Some(self.ground.identity.clone()),
-            features: alloc::vec![FEATURE_RECORDED.into()],
+            features: alloc::vec![FEATURE_RECORDED.into(), FEATURE_SUSPEND.into()],
         };
         self.waits_for_record = theirs.features.iter().any(|name| name == FEATURE_RECORDED);
         self.phase = Phase::Idle;

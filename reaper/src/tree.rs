@@ -152,17 +152,28 @@ impl Tree {
     /// others are looked for, and if there are any, looked for again: between the look and its
     /// signals a process may have left the group that was to reach it, or have been born outside.
     pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
+        let delivered = self.send(&[signal, Signal::CONT]);
+        if delivered > 0 {
+            self.last_signal = Some(signal.number());
+        }
+        delivered
+    }
+
+    /// Stops or continues every process of the tree, as a shell does with its jobs. It is no step
+    /// towards the tree's end.
+    pub(crate) fn job_control(&mut self, signal: Signal) {
+        self.send(&[signal]);
+    }
+
+    fn send(&self, signals: &[Signal]) -> u32 {
         let mut reached = Reached::default();
-        let mut delivered = send_all(&self.root_group(), signal, &mut reached);
+        let mut delivered = send_all(&self.root_group(), signals, &mut reached);
         for _look in 0..2 {
             let others = self.targets(&reached);
             if others.is_empty() {
                 break;
             }
-            delivered += send_all(&others, signal, &mut reached);
-        }
-        if delivered > 0 {
-            self.last_signal = Some(signal.number());
+            delivered += send_all(&others, signals, &mut reached);
         }
         delivered
     }
@@ -361,11 +372,11 @@ impl Tree {
     }
 }
 
-fn send_all(targets: &[Target], signal: Signal, reached: &mut Reached) -> u32 {
+fn send_all(targets: &[Target], signals: &[Signal], reached: &mut Reached) -> u32 {
     let mut delivered = 0;
     for target in targets {
         reached.add(target);
-        if target.send_each(&[signal, Signal::CONT]) == Sent::Delivered {
+        if target.send_each(signals) == Sent::Delivered {
             delivered += 1;
         }
     }

@@ -62,6 +62,9 @@ pub const PROCESS_NOTES_MAX: usize = 256;
 /// made that durable loses the account; with it, the helper leaves a last word then.
 pub const FEATURE_RECORDED: &str = "recorded";
 
+/// Feature of a helper that takes [`Request::Suspend`] and [`Request::Resume`].
+pub const FEATURE_SUSPEND: &str = "suspend";
+
 /// Exit status of the helper after a launch it carried to the end.
 pub const HELPER_EXIT_OK: i32 = 0;
 /// Exit status of a helper started by hand, or with a descriptor 0 that is no socket.

@@ -49,6 +49,14 @@ pub enum Request {
     /// The outcome is durable. Only from supervisors that named [`crate::FEATURE_RECORDED`].
     #[n(5)]
     Recorded,
+    /// Stop every process of the tree with SIGSTOP, until [`Request::Resume`]; without effect while the
+    /// tree is being ended. Only to helpers that named [`crate::FEATURE_SUSPEND`].
+    #[n(6)]
+    Suspend,
+    /// Continue every process of the tree with SIGCONT. Only to helpers that named
+    /// [`crate::FEATURE_SUSPEND`].
+    #[n(7)]
+    Resume,
 }
 
 /// The descriptors of a launch, by position.

@@ -93,6 +93,8 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Discard),
         plan().prop_map(Request::Stop),
         Just(Request::Recorded),
+        Just(Request::Suspend),
+        Just(Request::Resume),
     ]
 }
 

@@ -62,6 +62,37 @@ impl Operation {
         }
     }
 
+    /// The supervisor wants the tree to stand still, as at a terminal. `None`: it was not told of any
+    /// yet. A tree that is being ended has to run for that.
+    pub(crate) fn suspend(&mut self, _channel: &mut Channel) -> Option<After> {
+        if self.holds_a_tree()? && !self.ladder.is_ending() {
+            self.tree.job_control(Signal::STOP);
+        }
+        Some(After::Stay)
+    }
+
+    /// The supervisor wants the tree to go on. `None` as above.
+    pub(crate) fn resume(&mut self, _channel: &mut Channel) -> Option<After> {
+        if self.holds_a_tree()? {
+            self.tree.job_control(Signal::CONT);
+        }
+        Some(After::Stay)
+    }
+
+    /// Whether there is a tree that was let run; `None` before the supervisor could know of one.
+    fn holds_a_tree(&self) -> Option<bool> {
+        match self.stage {
+            Stage::Opened(_) | Stage::Running => Some(true),
+            // The request has crossed the news of the end, or the gate is still closed.
+            Stage::Waiting(_)
+            | Stage::Vanished
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over => Some(false),
+            Stage::Preparing(_) => None,
+        }
+    }
+
     /// The supervisor has made the account durable. `None`: it has none yet.
     pub(crate) fn recorded(&mut self, _channel: &mut Channel) -> Option<After> {
         matches!(self.stage, Stage::Told(_)).then(|| {

@@ -111,6 +111,7 @@ impl From<ExecuteError> for Failure {
         match &error {
             ExecuteError::Invalid(_)
             | ExecuteError::InvalidId { .. }
+            | ExecuteError::InvalidTimeout { .. }
             | ExecuteError::InvalidLease { .. } => {
                 Self::of("invalid", Code::Usage, &error)
             }

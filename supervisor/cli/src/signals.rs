@@ -1,4 +1,5 @@
 //! Signals to this program become wishes to the operation: the first asks, the second kills.
+//! Ctrl-Z has the whole tree stand still, and then this program.
 
 use std::fs;
 use std::io;
@@ -8,9 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use xioflow_facts::{StatLine, read_stat};
 use xioflow_kernel::{Canceller, StopManner};
 
 /// Which signal cancelled the operation; 0 while none has.
@@ -39,12 +41,17 @@ pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<Cance
     let ignored = ignored_signals();
     // Whoever started this program may have blocked them, and the mask is inherited.
     let mut listened = SigSet::empty();
-    listened.extend([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    listened.extend([
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGTSTP,
+    ]);
     listened.thread_unblock()?;
     // A file size limit (ulimit -f) must reach the record as an error of the write, not end the
     // supervisor; the command gets the default disposition from its helper.
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
-    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGTSTP];
     let mut signals = Signals::new(wanted.iter().filter(|it| ignored & (1 << (**it - 1)) == 0))?;
     let cancelled_by = CancelledBy::default();
     let noted = cancelled_by.clone();
@@ -52,6 +59,10 @@ pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<Cance
         .name("xioflow-signals".to_owned())
         .spawn(move || {
             for signal in signals.forever() {
+                if signal == SIGTSTP {
+                    suspend(&canceller);
+                    continue;
+                }
                 let manner = match (noted.note(signal), signal) {
                     (false, _) => StopManner::Kill,
                     (true, SIGINT) => StopManner::Interrupt,
@@ -62,6 +73,43 @@ pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<Cance
             }
         })?;
     Ok(cancelled_by)
+}
+
+/// Stands still with the tree until a shell continues this program.
+fn suspend(canceller: &Canceller) {
+    if is_orphaned() {
+        return;
+    }
+    // One that ends at this moment needs neither.
+    canceller.suspend().ok();
+    // Not SIGTSTP, which would come back here. Everything else was left as it is.
+    nix::sys::signal::raise(Signal::SIGSTOP).ok();
+    canceller.resume().ok();
+}
+
+/// Whether nobody would continue this process group: its job control is in no shell's hands (POSIX,
+/// "orphaned process group"). The kernel ignores SIGTSTP then, and so does this program.
+fn is_orphaned() -> bool {
+    let mut line = StatLine::new();
+    let mut of = std::process::id();
+    let ours = stat_of(of, &mut line);
+    let Some((_, group, session)) = ours else {
+        return true;
+    };
+    // The first ancestor in another group is who has to be in this session.
+    loop {
+        match stat_of(of, &mut line) {
+            Some((parent, its, _)) if its == group => of = parent,
+            Some((_, _, its_session)) => return its_session != session,
+            None => return true,
+        }
+    }
+}
+
+/// Parent, group and session of a process.
+fn stat_of(pid: u32, line: &mut StatLine) -> Option<(u32, u32, u32)> {
+    let stat = read_stat(pid, line).ok().flatten()?;
+    Some((stat.parent, stat.group, stat.session))
 }
 
 /// The signals that this process ignores, as a bit set; none if that cannot be read.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -10,12 +11,19 @@ use xioflow_journal::Stream;
 use crate::stop::StopRequest;
 
 /// One wish.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Wish {
     /// Stop the operation.
     Stop(StopRequest),
     /// Close the read end of a stream: its reader is gone.
     CloseStream(Stream),
+    /// Have every process of the tree stand still, or go on.
+    JobControl {
+        /// Which of the two.
+        suspend: bool,
+        /// Told once the helper was.
+        passed_on: SyncSender<()>,
+    },
 }
 
 /// The mailbox of one operation.
@@ -98,7 +106,7 @@ impl Control {
     pub(crate) fn stop_wish(&self) -> Option<StopRequest> {
         self.lock().wishes.iter().find_map(|wish| match wish {
             Wish::Stop(request) => Some(request.clone()),
-            Wish::CloseStream(_) => None,
+            Wish::CloseStream(_) | Wish::JobControl { .. } => None,
         })
     }
 

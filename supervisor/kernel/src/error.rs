@@ -4,6 +4,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, Rejected, RunStatus};
 
@@ -62,6 +63,12 @@ pub enum ExecuteError {
     InvalidLease {
         /// What was asked for.
         lease: String,
+    },
+    /// The time limit is longer than any record can say.
+    #[error("a time limit of {} s is more than the most that can be recorded, {} s", timeout.as_secs(), TIMEOUT_MAX.as_secs())]
+    InvalidTimeout {
+        /// What was asked for.
+        timeout: Duration,
     },
     /// The id is taken by an operation with other inputs.
     #[error(
@@ -197,6 +204,9 @@ pub enum NotActive {
     #[error(transparent)]
     Read(#[from] ReadError),
 }
+
+/// Longest time limit of an operation: what the journal can hold in milliseconds.
+pub const TIMEOUT_MAX: Duration = Duration::from_millis(i64::MAX as u64);
 
 /// Longest operation id, in bytes.
 pub const OPERATION_ID_MAX_BYTES: usize = 4096;

@@ -54,7 +54,9 @@ mod stop;
 
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
-pub use error::{DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError};
+pub use error::{
+    DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError, TIMEOUT_MAX,
+};
 pub use flight::InFlight;
 pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,

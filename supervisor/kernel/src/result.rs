@@ -241,6 +241,9 @@ pub struct OperationResult {
     /// Timeouts do not count that time.
     #[serde(default)]
     pub suspended_ms: Option<u64>,
+    /// The time limit that was in force, in milliseconds; null without one.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
     /// From the submission to the result, in milliseconds; null when this process did not see both.
     pub duration_ms: Option<u64>,
     /// When the result was made, RFC 3339.

@@ -88,6 +88,12 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Gives it a process group of its own, as a shell does with a job.
+    pub fn as_job(mut self) -> Self {
+        self.command.process_group(0);
+        self
+    }
+
     /// Takes another deadline than [`Deadline::USUAL`].
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -135,9 +141,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// SIGHUP, SIGINT and SIGTERM, which a test may send and whoever started the tests may have
+/// SIGHUP, SIGINT, SIGTERM and SIGTSTP, which a test may send and whoever started the tests may have
 /// ignored, as the bits that they have in `/proc/<pid>/status`.
-const SENT: u64 = 0x4003;
+const SENT: u64 = 0x8_4003;
 
 /// A command that begins with the default dispositions. A shell starts its background jobs with
 /// SIGINT ignored, and nohup(1) ignores SIGHUP: programs inherit that, and rightly keep to it.
@@ -146,7 +152,9 @@ fn with_default_signals(program: OsString) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new("env");
-    command.arg("--default-signal=HUP,INT,TERM").arg(program);
+    command
+        .arg("--default-signal=HUP,INT,TERM,TSTP")
+        .arg(program);
     command
 }
 

@@ -72,6 +72,14 @@ pub fn is_alive(pid: u32) -> bool {
     !pid_gone(pid, Deadline::after(Duration::ZERO))
 }
 
+/// The letter of the process's state in proc(5), such as `T` for stopped; `None` if it is gone.
+#[must_use]
+pub fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.chars().next()
+}
+
 /// Waits until the file is there.
 ///
 /// # Panics

@@ -18,8 +18,8 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 use xioflow_protocol::{
-    Decoder, FEATURE_RECORDED, FrameError, Hello, LaunchDescriptor, PROTOCOL_VERSION, Reply,
-    Request, encode,
+    Decoder, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, Hello, LaunchDescriptor,
+    PROTOCOL_VERSION, Reply, Request, encode,
 };
 
 /// Bytes read from the socket at once; replies are small.
@@ -317,11 +317,27 @@ impl HelperLink {
         }
     }
 
+    /// Has the helper stop every process of its tree, or continue them; one that cannot is not asked.
+    pub(crate) fn job_control(&mut self, suspend: bool) -> Result<(), HelperLost> {
+        let request = match suspend {
+            true => Request::Suspend,
+            false => Request::Resume,
+        };
+        if self.knows(FEATURE_SUSPEND) {
+            self.send(&request)?;
+        }
+        Ok(())
+    }
+
+    fn knows(&self, feature: &str) -> bool {
+        let named = |hello: &Hello| hello.features.iter().any(|name| name == feature);
+        self.greeted.as_ref().is_some_and(named)
+    }
+
     /// Tells the helper that its account is durable, so that it leaves no last word. One that
     /// knows no such message has left already.
     pub(crate) fn account_recorded(&mut self) {
-        let knows = |hello: &Hello| hello.features.iter().any(|name| name == FEATURE_RECORDED);
-        if self.greeted.as_ref().is_some_and(knows) {
+        if self.knows(FEATURE_RECORDED) {
             // If it cannot be told it leaves a last word, which recovery removes.
             self.send(&Request::Recorded).ok();
         }

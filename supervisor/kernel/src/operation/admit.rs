@@ -14,7 +14,7 @@ use super::{Membership, Spec, stored_result};
 use crate::admission::Allocation;
 use crate::control::Control;
 use crate::domain::Inner;
-use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES};
+use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES, TIMEOUT_MAX};
 use crate::fingerprint::{Inputs, fingerprint};
 use crate::flight::{Flight, Joined, Submission};
 use crate::names::new_id;
@@ -33,6 +33,9 @@ pub(super) fn execute(
 ) -> Result<OperationResult, ExecuteError> {
     let submitted = Instant::now();
     spec.command.validate()?;
+    if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
+        return Err(ExecuteError::InvalidTimeout { timeout });
+    }
     let cwd = spec.command.absolute_cwd()?;
     check_leases(&spec.leases)?;
     normalise_leases(&mut spec.leases);

@@ -10,7 +10,7 @@ mod stored;
 mod supervise;
 mod told;
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
 
 /// How long the output pipes may stay open after the tree is gone, unless the caller says otherwise.
 pub const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_millis(2000);
+
+/// How long a wish to suspend is waited for to be passed on.
+const JOB_CONTROL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What becomes of processes that outlive the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -283,7 +286,7 @@ impl OperationHandle {
     }
 }
 
-/// Stops one operation, on behalf of the submission that it belongs to.
+/// Stops one operation, or suspends it, on behalf of the submission that it belongs to.
 ///
 /// A submission that has joined an operation of another one only stops waiting for it
 /// ([`ExecuteError::JoinAbandoned`]); [`crate::Domain::cancel`] stops an operation whoever started it.
@@ -315,9 +318,44 @@ impl Canceller {
         if self.control.wish(Wish::Stop(request)) {
             Ok(())
         } else {
-            Err(NotActive::AlreadyCompleted {
-                operation_id: self.control.operation_id().to_owned(),
-            })
+            Err(self.ended())
+        }
+    }
+
+    /// Has every process of its tree stand still (SIGSTOP), as Ctrl-Z at a terminal does, until
+    /// [`Canceller::resume`]. Its timeout goes on, and a stop continues it first.
+    ///
+    /// Returns once its helper was told, or after a short time if that cannot be done now: an
+    /// operation that has not started yet is suspended when it has.
+    ///
+    /// # Errors
+    /// [`NotActive::AlreadyCompleted`] if there is nothing to suspend.
+    pub fn suspend(&self) -> Result<(), NotActive> {
+        self.job_control(true)
+    }
+
+    /// Has every process of its tree go on (SIGCONT).
+    ///
+    /// # Errors
+    /// [`NotActive::AlreadyCompleted`] if there is nothing to continue.
+    pub fn resume(&self) -> Result<(), NotActive> {
+        self.job_control(false)
+    }
+
+    fn job_control(&self, suspend: bool) -> Result<(), NotActive> {
+        let (passed_on, told) = mpsc::sync_channel(1);
+        let wish = Wish::JobControl { suspend, passed_on };
+        if !self.control.wish(wish) {
+            return Err(self.ended());
+        }
+        // Over, or dropped with the operation: there is nothing more to wait for.
+        told.recv_timeout(JOB_CONTROL_PATIENCE).ok();
+        Ok(())
+    }
+
+    fn ended(&self) -> NotActive {
+        NotActive::AlreadyCompleted {
+            operation_id: self.control.operation_id().to_owned(),
         }
     }
 }

@@ -46,9 +46,8 @@ pub(super) fn failed_launch(
     admitted: Admitted,
     failure: SpawnFailure,
 ) -> Result<OperationResult, ExecuteError> {
-    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    let mut result = blank(&admitted);
     apply_spawn_failure(&mut result, failure);
-    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
     let mut changes = opening(&admitted, &admitted.spec.leases, register);
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
     inner.journal.commit(changes)?;
@@ -60,10 +59,9 @@ pub(super) fn cancelled_before_launch(
     inner: &Inner,
     admitted: Admitted,
 ) -> Result<OperationResult, ExecuteError> {
-    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    let mut result = blank(&admitted);
     result.status = Outcome::Cancelled;
     result.termination_reason = Some(TerminationReason::UserCancelled);
-    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
     // Nothing of it was ever intended to be there: no lease, and no event but that of its result.
     let mut changes = opening(&admitted, &[], |new| Change::AddOperation(Box::new(new)));
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
@@ -77,18 +75,25 @@ pub(super) fn timed_out_before_launch(
     inner: &Inner,
     admitted: Admitted,
 ) -> Result<OperationResult, ExecuteError> {
-    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    let mut result = blank(&admitted);
     result.status = Outcome::Failed;
     result.termination_reason = Some(TerminationReason::TimedOut);
     let input = admitted.spec.command.stdin.subject().unwrap_or_default();
     result.reason = Some(format!(
         "nothing of the command ran, for {input} had no writer"
     ));
-    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
     let mut changes = opening(&admitted, &admitted.spec.leases, register);
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
     inner.journal.commit(changes)?;
     Ok(result)
+}
+
+/// The result of an operation of which nothing has run.
+fn blank(admitted: &Admitted) -> OperationResult {
+    let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    result.timeout_ms = admitted.spec.timeout.map(millis);
+    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
+    result
 }
 
 /// Makes the result of what was observed and commits it.
@@ -111,6 +116,7 @@ pub(super) fn finish(
         gaps: observed.gaps,
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
+    result.timeout_ms = admitted.spec.timeout.map(millis);
     let mut outputs = Vec::new();
     let mut leftovers = Vec::new();
     for drain in observed.drains {

@@ -369,6 +369,7 @@ impl OperationResult {
             recovery_guidance: None,
             supervisor_gap_ms: None,
             suspended_ms: None,
+            timeout_ms: None,
             duration_ms: None,
             completed_at: clock::now_text(),
             replayed: false,

@@ -253,6 +253,11 @@ impl<'a> Supervision<'a> {
         for wish in self.control.take() {
             match wish {
                 Wish::Stop(request) => self.ask_stop(request),
+                Wish::JobControl { suspend, passed_on } => {
+                    self.job_control(suspend);
+                    // Whoever asked may have stopped waiting.
+                    passed_on.try_send(()).ok();
+                }
                 Wish::CloseStream(stream) => {
                     let drain = self
                         .drains
@@ -285,6 +290,15 @@ impl<'a> Supervision<'a> {
         self.link.wake();
         self.stop.get_or_insert(request);
         if let Err(lost) = sent {
+            self.lose(lost);
+        }
+    }
+
+    fn job_control(&mut self, suspend: bool) {
+        if self.ending.is_some() {
+            return;
+        }
+        if let Err(lost) = self.link.job_control(suspend) {
             self.lose(lost);
         }
     }

@@ -79,6 +79,7 @@ impl fmt::Display for Evidence {
 /// | I | not a process | | | isolated: this release cannot judge it |
 pub(super) fn decide(operation: &Operation, evidence: &Evidence) -> (char, OperationResult) {
     let mut result = OperationResult::blank(&operation.id, &operation.run_id);
+    result.timeout_ms = operation.timeout_ms;
     if !evidence.is_process {
         isolate(
             &mut result,

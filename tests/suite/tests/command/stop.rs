@@ -156,3 +156,27 @@ fn a_signal_that_was_blocked_by_the_caller_is_heard() {
     started.signal(Signal::TERM);
     started.finish().assert_code(143);
 }
+
+/// As a shell does it: the program is a job, in a group of its own in the shell's session.
+#[test]
+fn ctrl_z_has_the_whole_job_stand_still_and_fg_has_it_go_on() {
+    each_user(|stage| {
+        let (words, ready) = fixture(stage, &["escape-setsid", "2"]);
+        let started = run(stage, &[], &words).as_job().start();
+        let mut pids = stage.wait_ready(&ready);
+        pids.push(started.pid());
+        let all_stopped = |stopped| {
+            let pids = pids.clone();
+            move || {
+                pids.iter()
+                    .all(|pid| (wait::state(*pid) == Some('T')) == stopped)
+            }
+        };
+        started.signal(Signal::TSTP);
+        wait::until("standstill", Deadline::usual(), all_stopped(true));
+        started.signal(Signal::CONT);
+        wait::until("going on", Deadline::usual(), all_stopped(false));
+        started.signal(Signal::TERM);
+        started.finish().assert_code(143);
+    });
+}

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use xioflow_kernel::journal::{Outcome, Query, TerminationReason};
 use xioflow_kernel::{DescendantPolicy, NotActive, StopManner};
-use xioflow_kit::{Stage, fixture_pids, wait};
+use xioflow_kit::{Deadline, Stage, fixture_pids, wait};
 
 use crate::{events, fixture, open, text, times_run, traced};
 
@@ -174,7 +174,7 @@ fn descendants_that_are_waited_for_can_be_stopped() {
         .start()
         .expect("a thread");
     let pids = stage.wait_ready(&ready);
-    assert!(wait::pid_gone(pids[0], xioflow_kit::Deadline::usual()));
+    assert!(wait::pid_gone(pids[0], Deadline::usual()));
     handle
         .canceller()
         .cancel()
@@ -182,6 +182,47 @@ fn descendants_that_are_waited_for_can_be_stopped() {
     let result = handle.wait().expect("a result");
     assert!(fixture_pids(&ready).iter().all(|pid| !wait::is_alive(*pid)));
     assert_eq!(result.exit_code, Some(4), "the real exit is kept");
+}
+
+fn all_are(pids: &[u32], stopped: bool) -> impl FnMut() -> bool {
+    move || {
+        pids.iter()
+            .all(|pid| (wait::state(*pid) == Some('T')) == stopped)
+    }
+}
+
+#[test]
+fn a_suspended_tree_stands_still_and_can_go_on_or_be_ended() {
+    for ends in [false, true] {
+        let stage = Stage::new();
+        let domain = open(&stage);
+        let ready = stage.path("ready");
+        let command = fixture(&stage, &["--ready", text(&ready), "escape-setsid", "2"]);
+        let handle = domain
+            .operation(command)
+            .expect("a builder")
+            .start()
+            .expect("a thread");
+        let pids = stage.wait_ready(&ready);
+        let canceller = handle.canceller();
+        canceller.suspend().expect("it runs");
+        wait::until("standstill", Deadline::usual(), all_are(&pids, true));
+        if !ends {
+            canceller.resume().expect("it is there");
+            wait::until("going on", Deadline::usual(), all_are(&pids, false));
+        }
+        canceller
+            .stop(StopManner::Terminate, Duration::from_secs(600))
+            .expect("it is there");
+        let result = handle.wait().expect("a result");
+        assert_eq!(result.status, Outcome::Cancelled);
+        let stop = result.stop.expect("it was stopped");
+        assert_eq!(stop.last_signal.as_deref(), Some("SIGTERM"), "no kill");
+        assert!(matches!(
+            canceller.suspend(),
+            Err(NotActive::AlreadyCompleted { .. })
+        ));
+    }
 }
 
 /// How many operations are cancelled, each a little later than the one before.
