@@ -16,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 mod boot;
+mod folder;
 mod identity;
 mod note;
 mod path;
@@ -25,6 +26,7 @@ mod stat;
 mod tree;
 
 pub use boot::{boot_id, boot_time_s, started_at_ms};
+pub use folder::former_folder;
 pub use identity::{Identity, Verification, identity, pidfd_inode, verify};
 pub use note::{Note, process_note};
 pub use path::ProcPath;

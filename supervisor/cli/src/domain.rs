@@ -4,6 +4,9 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::exit::Code;
+use crate::failure::Failure;
+
 /// Name of a domain's folder where none is given.
 const FOLDER: &str = ".xioflow";
 
@@ -12,12 +15,26 @@ pub(crate) const DOMAIN_VARIABLE: &str = "XIOFLOW_DOMAIN";
 
 /// The domain: as asked, else as the environment says, else at the top of the git work tree
 /// around the current folder, else in the current folder.
-pub(crate) fn locate(asked: Option<&Path>) -> PathBuf {
-    let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+pub(crate) fn locate(asked: Option<&Path>) -> Result<PathBuf, Failure> {
+    let here = env::current_dir();
     let named = env::var_os(DOMAIN_VARIABLE);
-    choose(asked, named.as_deref(), &here, |folder| {
+    let base = here.as_deref().unwrap_or(Path::new("."));
+    let folder = choose(asked, named.as_deref(), base, |folder| {
         folder.join(".git").exists()
-    })
+    });
+    match here {
+        // Whatever is there by that name now is not where this was started.
+        Err(error) if folder.is_relative() => Err(Failure::of_act(
+            "no_folder",
+            Code::CannotOpen,
+            "the folder that this was started in is gone, and the domain is looked for from there",
+            &error,
+        )
+        .hint(format!(
+            "--domain DIR or {DOMAIN_VARIABLE} names one by its absolute path"
+        ))),
+        _ => Ok(folder),
+    }
 }
 
 /// The rule, without the system.

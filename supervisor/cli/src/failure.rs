@@ -3,7 +3,10 @@
 
 use std::error::Error;
 use std::fmt::Write;
+use std::io;
 
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use xioflow_kernel::journal::{CommitError, OpenError, ReadError};
 use xioflow_kernel::{DomainError, ExecuteError};
@@ -20,7 +23,13 @@ pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    /// Whether a cause is that no more files can be opened.
+    out_of_files: bool,
 }
+
+/// How many files `run` has open at once at most, rounded up. With less than that allowed, that is
+/// what is wrong, also where a cause does not say so.
+const OPEN_FILES_NEEDED: u64 = 32;
 
 impl Failure {
     pub(crate) fn new(kind: &'static str, code: Code, message: impl Into<String>) -> Self {
@@ -30,24 +39,36 @@ impl Failure {
             message: message.into(),
             causes: Vec::new(),
             hint: None,
+            out_of_files: false,
         }
     }
 
     /// One from an error and everything below it.
-    pub(crate) fn of(kind: &'static str, code: Code, error: &dyn Error) -> Self {
-        let mut failure = Self::new(kind, code, error.to_string());
-        let mut said = failure.message.clone();
-        let mut next = error.source();
+    pub(crate) fn of(kind: &'static str, code: Code, error: &(dyn Error + 'static)) -> Self {
+        let mut failure = Self::new(kind, code, error.to_string()).because(error.source());
+        failure.out_of_files |= is_out_of_files(error);
+        failure
+    }
+
+    /// One from what was tried, and the error that the system gave.
+    pub(crate) fn of_act(kind: &'static str, code: Code, act: &str, error: &io::Error) -> Self {
+        Self::new(kind, code, act).because(Some(error))
+    }
+
+    fn because(mut self, cause: Option<&(dyn Error + 'static)>) -> Self {
+        let mut said = self.message.clone();
+        let mut next = cause;
         while let Some(cause) = next {
+            self.out_of_files |= is_out_of_files(cause);
             let text = cause.to_string();
             // Some errors repeat their source in their own sentence.
             if !said.contains(&text) {
                 said.push_str(&text);
-                failure.causes.push(text);
+                self.causes.push(text);
             }
             next = cause.source();
         }
-        failure
+        self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -55,8 +76,25 @@ impl Failure {
         self
     }
 
+    /// What to do about it. Nothing else helps where no file can be opened.
+    fn advice(&self) -> Option<String> {
+        let allowed = getrlimit(Resource::Nofile).current;
+        let too_few = allowed.is_some_and(|allowed| allowed < OPEN_FILES_NEEDED);
+        let may_be = matches!(self.code, Code::Internal | Code::CannotOpen);
+        let short = self.out_of_files || (too_few && may_be);
+        if !short {
+            return self.hint.clone();
+        }
+        let allowed = allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string());
+        Some(format!(
+            "this needs up to {OPEN_FILES_NEEDED} open files beside those it was started with, and \
+             {allowed} are allowed; raise that with `ulimit -n`"
+        ))
+    }
+
     /// Says it and gives the exit status.
     pub(crate) fn report(&self, as_json: bool) -> Code {
+        let hint = self.advice();
         if as_json {
             // The same words go to standard error, and the exit status says it too.
             output::print_json(&json!({
@@ -64,27 +102,35 @@ impl Failure {
                     "kind": self.kind,
                     "message": self.message,
                     "causes": self.causes,
-                    "hint": self.hint,
+                    "hint": hint,
                     "exitCode": self.code.number(),
                 }
             }))
             .ok();
         }
-        output::complain(&self.text());
+        output::complain(&self.text(hint.as_deref()));
         self.code
     }
 
-    fn text(&self) -> String {
+    fn text(&self, hint: Option<&str>) -> String {
         let mut text = self.message.clone();
         for cause in &self.causes {
             // Writing to a String cannot fail.
             write!(text, "\n  cause: {cause}").ok();
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = hint {
             write!(text, "\n  hint: {hint}").ok();
         }
         text
     }
+}
+
+/// EMFILE is the limit of this process. (ENFILE, that of the system, is nobody's to raise here.)
+fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
+    let number = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::raw_os_error);
+    number == Some(Errno::MFILE.raw_os_error())
 }
 
 impl From<DomainError> for Failure {
@@ -177,6 +223,9 @@ mod tests {
     #[test]
     fn causes_stand_below_the_sentence_and_the_hint_last() {
         let failure = Failure::of("x", Code::Internal, &Outer(Inner)).hint("do this");
-        assert_eq!(failure.text(), "outer\n  cause: inner\n  hint: do this");
+        assert_eq!(
+            failure.text(failure.hint.as_deref()),
+            "outer\n  cause: inner\n  hint: do this"
+        );
     }
 }

@@ -1,9 +1,13 @@
 //! What is to be run, exactly: nothing is added to it and nothing is looked up but the program.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+use crate::observe;
 use crate::stdin::Stdin;
 
 /// A command as it will be executed. There is never a shell in between.
@@ -40,14 +44,6 @@ pub enum InvalidCommand {
     EnvName {
         /// The name.
         name: OsString,
-    },
-    /// The working directory is not absolute and the caller's own is not known.
-    #[error("the working directory {} cannot be made absolute: {why}", path.display())]
-    Cwd {
-        /// What was asked for.
-        path: PathBuf,
-        /// Why.
-        why: String,
     },
 }
 
@@ -172,21 +168,43 @@ impl Command {
         })
     }
 
-    /// The absolute working directory.
-    pub(crate) fn absolute_cwd(&self) -> Result<PathBuf, InvalidCommand> {
+    /// Where it will be: the caller's own folder completes what was asked for.
+    pub(crate) fn folder(&self) -> Folder {
         match &self.cwd {
-            Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
-            other => {
-                let asked = other.clone().unwrap_or_else(|| PathBuf::from("."));
-                let here = std::env::current_dir().map_err(|error| InvalidCommand::Cwd {
-                    path: asked.clone(),
-                    why: format!("the caller's own working directory is gone ({error})"),
-                })?;
-                Ok(other
-                    .as_ref()
-                    .map_or_else(|| here.clone(), |cwd| here.join(cwd)))
-            }
+            Some(cwd) if cwd.is_absolute() => Folder::there(cwd.clone()),
+            asked => Folder::below(std::env::current_dir(), asked.as_deref()),
         }
+    }
+}
+
+/// The folder that a command is to be in, absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    /// The error number if it is relative to the caller's own folder and that one is gone. Its
+    /// name is known, but nobody may go there by it: another folder may have the name by now.
+    pub(crate) gone: Option<i32>,
+}
+
+impl Folder {
+    fn there(path: PathBuf) -> Self {
+        Self { path, gone: None }
+    }
+
+    fn below(here: io::Result<PathBuf>, asked: Option<&Path>) -> Self {
+        let (here, gone) = match here {
+            Ok(here) => (here, None),
+            Err(error) => {
+                let here = observe::former_folder().unwrap_or_else(|| PathBuf::from("."));
+                let errno = error.raw_os_error();
+                (here, Some(errno.unwrap_or(Errno::NOENT.raw_os_error())))
+            }
+        };
+        let path = match asked {
+            Some(asked) => here.join(asked),
+            None => here,
+        };
+        Self { path, gone }
     }
 }
 
@@ -283,9 +301,24 @@ mod tests {
         ) {
             let here = std::env::current_dir().unwrap();
             let expected = if path.starts_with('/') { PathBuf::from(&path) } else { here.join(&path) };
-            let absolute = Command::new("true").cwd(&path).absolute_cwd().unwrap();
-            prop_assert_eq!(absolute.as_os_str(), expected.as_os_str());
+            let folder = Command::new("true").cwd(&path).folder();
+            prop_assert_eq!(folder.path.as_os_str(), expected.as_os_str());
+            prop_assert_eq!(folder.gone, None);
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_is_never_taken_for_another() {
+        let gone = || Err(io::Error::from(Errno::NOENT));
+        let number = Some(Errno::NOENT.raw_os_error());
+        // The test's own folder is there, and has the name that the kernel gives.
+        let here = std::env::current_dir().unwrap();
+        let folder = Folder::below(gone(), None);
+        assert_eq!((&folder.path, folder.gone), (&here, number));
+        let folder = Folder::below(gone(), Some(Path::new("below")));
+        assert_eq!((folder.path, folder.gone), (here.join("below"), number));
+        let absolute = Command::new("true").cwd("/").folder();
+        assert_eq!(absolute, Folder::there("/".into()));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What the system says of processes, as the kernel's own types. The only caller of
 //! `xioflow-facts`.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -30,6 +33,12 @@ pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Vec<PipeHolder> {
             stream: stream.as_str().to_owned(),
         })
         .collect()
+}
+
+/// The name that the working directory of this process had; `None` if the system does not say.
+pub(crate) fn former_folder() -> Option<PathBuf> {
+    let name = xioflow_facts::former_folder().ok()?;
+    Some(PathBuf::from(OsString::from_vec(name)))
 }
 
 /// The children of this process, zombies among them; `None` if they cannot be listed.

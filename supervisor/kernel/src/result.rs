@@ -71,6 +71,9 @@ pub struct SpawnFailure {
     pub subject: Option<String>,
     /// All of it as a sentence.
     pub message: String,
+    /// What to do about it, where that does not follow from the rest.
+    #[serde(default)]
+    pub hint: Option<String>,
 }
 
 /// What became of a process that outlived the command.
@@ -261,7 +264,16 @@ impl SpawnFailure {
     #[must_use]
     pub fn new(stage: &str, errno: i32, subject: Option<String>) -> Self {
         let (code, text) = (errno_name(errno), errno_text(errno));
+        let is_too_long = stage == "exec" && code == "E2BIG";
+        let hint = match code.as_str() {
+            _ if is_too_long => Some("pass it on standard input, or in a file"),
+            "EMFILE" => Some("raise the limit of open files with `ulimit -n`"),
+            _ => None,
+        };
         let message = match (stage, &subject) {
+            ("exec", Some(subject)) if is_too_long => {
+                format!("cannot execute the program with {subject}: {text} ({code})")
+            }
             ("exec", Some(subject)) => format!("cannot execute {subject}: {text} ({code})"),
             ("cwd", Some(subject)) => {
                 format!("cannot enter the working directory {subject}: {text} ({code})")
@@ -269,6 +281,7 @@ impl SpawnFailure {
             ("stdin", Some(subject)) => {
                 format!("cannot open {subject} for standard input: {text} ({code})")
             }
+            ("stdin", None) => format!("cannot open standard input: {text} ({code})"),
             (stage, Some(subject)) => format!("failed at {stage} ({subject}): {text} ({code})"),
             (stage, None) => format!("failed at {stage}: {text} ({code})"),
         };
@@ -278,7 +291,14 @@ impl SpawnFailure {
             code,
             subject,
             message,
+            hint: hint.map(str::to_owned),
         }
+    }
+
+    /// Adds what to do about it.
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
     }
 
     /// Whether the program itself was not found, as against found and not executable.

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// Opens the domain for reading.
 fn reader(cli: &Cli) -> Result<Reader, Failure> {
-    Ok(Reader::open(domain::locate(cli.domain.as_deref()))?)
+    Ok(Reader::open(domain::locate(cli.domain.as_deref())?)?)
 }
 
 /// The operation of this id.

@@ -28,17 +28,18 @@ const UNREAD_OUTPUT_MAX: usize = 64 * 1024;
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
     refuse_what_is_not_there(args)?;
     let command = command(args)?;
-    let domain = open(domain::locate(cli.domain.as_deref()), args)?;
+    let domain = open(domain::locate(cli.domain.as_deref())?, args)?;
     report::recovered(domain.recovered(), args.quiet);
     let mut operation = operation(&domain, command, args)?;
     let grace = args.grace.unwrap_or(DEFAULT_CANCEL_GRACE);
     let cancelled_by = signals::forward(operation.canceller(), grace)
-        .map_err(|error| Failure::of("signals", Code::Internal, &error))?;
+        .map_err(|error| internal("signals", "failed to listen to signals", &error))?;
     let passing = if args.json {
         None
     } else {
         let started = passthrough::start(operation.subscribe());
-        Some(started.map_err(|error| Failure::of("thread", Code::Internal, &error))?)
+        let passing = started.map_err(|e| internal("thread", "failed to start a thread", &e))?;
+        Some(passing)
     };
     let result = operation.run();
     if let Some(passing) = passing {
@@ -63,6 +64,10 @@ fn open(folder: PathBuf, args: &RunArgs) -> Result<Domain, Failure> {
         }
         opened => Ok(opened?),
     }
+}
+
+fn internal(kind: &'static str, act: &str, error: &io::Error) -> Failure {
+    Failure::of_act(kind, Code::Internal, act, error)
 }
 
 fn finish(
@@ -158,9 +163,10 @@ fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
         b"null" => Ok(Stdin::Null),
         b"closed" => Ok(Stdin::Closed),
         b"inherit" => {
-            let shared = io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
-                Failure::of("stdin", Code::Internal, &error).hint("standard input may be closed")
-            })?;
+            let shared = io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|error| internal("stdin", "failed to share standard input", &error))?;
             Ok(Stdin::Descriptor(Arc::new(shared)))
         }
         _ => Ok(Stdin::File(from.into())),

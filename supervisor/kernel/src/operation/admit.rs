@@ -36,12 +36,12 @@ pub(super) fn execute(
     if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
         return Err(ExecuteError::InvalidTimeout { timeout });
     }
-    let cwd = spec.command.absolute_cwd()?;
+    let folder = spec.command.folder();
     check_leases(&spec.leases)?;
     normalise_leases(&mut spec.leases);
     let fingerprint = fingerprint(&Inputs {
         command: &spec.command,
-        cwd: &cwd,
+        cwd: &folder.path,
         streams_stdin: spec.stdin_stream.is_some(),
         resources: &spec.leases,
         timeout_ms: spec.timeout.map(millis),
@@ -93,7 +93,7 @@ pub(super) fn execute(
     let admitted = Admitted {
         id,
         fingerprint,
-        cwd,
+        folder,
         spec,
         submitted,
         stdin_waited: Duration::ZERO,

@@ -6,7 +6,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,7 @@ use super::adopt::end_orphans;
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{DescendantPolicy, Spec};
+use crate::command::Folder;
 use crate::control::Control;
 use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
@@ -51,7 +51,7 @@ const OOM_SCORE_ADJ: i32 = 200;
 pub(super) struct Admitted {
     pub(super) id: String,
     pub(super) fingerprint: String,
-    pub(super) cwd: PathBuf,
+    pub(super) folder: Folder,
     pub(super) spec: Spec,
     pub(super) submitted: Instant,
     /// How much of its timeout went into waiting for the first writer of a FIFO.
@@ -76,6 +76,9 @@ pub(super) fn launch(
 ) -> Result<OperationResult, ExecuteError> {
     if control.stop_wish().is_some() {
         return record::cancelled_before_launch(inner, admitted);
+    }
+    if let Some(failure) = gone_folder(&admitted.folder) {
+        return record::failed_launch(inner, admitted, failure);
     }
     let stdin = match open_stdin(&mut admitted, control) {
         Ok(stdin) => stdin,
@@ -108,6 +111,15 @@ pub(super) fn launch(
         inner, gated, &admitted, control, feeds, released,
     ));
     record::finish(inner, &admitted, observed)
+}
+
+/// What is to be said where the command's folder is gone with that of its caller.
+fn gone_folder(folder: &Folder) -> Option<SpawnFailure> {
+    let path = folder.path.display().to_string();
+    let failure = SpawnFailure::new("cwd", folder.gone?, Some(path));
+    let hint = "the folder that this was started in is gone; go to one that is there, or give the \
+                command a working directory of its own";
+    Some(failure.hint(hint))
 }
 
 /// Opens what the command will read; none where it has no standard input. A stream can be taken
@@ -248,6 +260,7 @@ fn discard(inner: &Inner, mut gated: Gated) {
 
 fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch {
     let command = &admitted.spec.command;
+    let path = admitted.folder.path.clone();
     let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec().into();
     let variable = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
         [name.as_bytes(), b"=", value.as_bytes()].concat().into()
@@ -259,7 +272,7 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
             .map(|it| bytes(it))
             .collect(),
         env: command.environment().iter().map(variable).collect(),
-        cwd: admitted.cwd.clone().into_os_string().into_vec().into(),
+        cwd: path.into_os_string().into_vec().into(),
         umask: command.umask,
         limits: Vec::new(),
         no_new_privs: command.no_new_privs,
@@ -287,7 +300,7 @@ fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
     let subject = String::from_utf8_lossy(&failure.subject).into_owned();
     let subject = match (subject.is_empty(), failure.stage) {
         (false, _) => Some(subject),
-        (true, xioflow_protocol::Stage::Cwd) => Some(admitted.cwd.display().to_string()),
+        (true, xioflow_protocol::Stage::Cwd) => Some(admitted.folder.path.display().to_string()),
         (true, xioflow_protocol::Stage::Exec) => {
             Some(admitted.spec.command.program.to_string_lossy().into_owned())
         }

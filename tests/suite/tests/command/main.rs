@@ -10,6 +10,7 @@ mod options;
 mod output;
 mod reading;
 mod refusal;
+mod start_failure;
 mod stop;
 mod survivors;
 

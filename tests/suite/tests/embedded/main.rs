@@ -9,6 +9,7 @@ mod leases;
 mod record;
 mod recovery;
 mod runs;
+mod start_failure;
 mod stdin;
 mod stdin_stream;
 mod stored;

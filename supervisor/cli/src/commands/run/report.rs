@@ -59,7 +59,11 @@ pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
 fn ending(result: &OperationResult, code: Code) -> Option<String> {
     let id = &result.operation_id;
     if let Some(failure) = &result.spawn_failure {
-        return Some(failure.message.clone());
+        let hint = failure
+            .hint
+            .as_ref()
+            .map(|hint| format!("\n  hint: {hint}"));
+        return Some(format!("{}{}", failure.message, hint.unwrap_or_default()));
     }
     match (result.status, result.termination_reason) {
         (Outcome::Indeterminate, _) => {
