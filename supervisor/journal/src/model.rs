@@ -277,14 +277,39 @@ pub struct Output {
     pub stream: Stream,
     /// How many bytes the command wrote to it.
     pub total_bytes: u64,
-    /// SHA-256 over the bytes that were stored, in hexadecimal; null after a storage error.
+    /// How many lines that were, an unfinished last one included; null where nobody counted.
+    pub lines: Option<u64>,
+    /// SHA-256 in hexadecimal over the file, or over `content` where there is no file; null after
+    /// a storage error.
     pub sha256: Option<String>,
-    /// Name of the file in the artifacts folder that holds all of it; null when there is none.
+    /// Name of the file in the artifacts folder; null when there is none. It holds all of the
+    /// stream, or everything before the gap.
     pub artifact: Option<String>,
-    /// All of it, when it was small enough to keep here.
+    /// What is kept here. Without a file: all of the stream but its gap. Beside one: what comes
+    /// after the gap.
     pub content: Option<Vec<u8>>,
+    /// The part that was not stored, because the room for it was used up; null where all was.
+    pub gap: Option<Gap>,
     /// What went wrong with storing it.
     pub spill_error: Option<String>,
+}
+
+/// A part of a stream that was not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Gap {
+    /// Offset of its first byte in the stream.
+    pub from: u64,
+    /// Offset after its last byte; larger than `from`.
+    pub to: u64,
+}
+
+impl Gap {
+    /// How many bytes are missing.
+    #[must_use]
+    pub const fn missing_bytes(&self) -> u64 {
+        self.to - self.from
+    }
 }
 
 /// One entry of the append-only record.

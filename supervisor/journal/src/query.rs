@@ -9,6 +9,7 @@ use crate::error::{DataError, StorageError};
 use crate::header::FileError;
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
 use crate::rows::{self, RowError};
+use crate::schema::OUTPUT_GAPS_SINCE;
 
 /// Why a domain could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -141,11 +142,9 @@ pub trait Query: sealed::Source + Sized {
 
     /// What is kept of an operation's output, stdout first.
     fn outputs(&self, operation_id: &str) -> Result<Vec<Output>, ReadError> {
-        let sql = format!(
-            "SELECT {} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC",
-            rows::OUTPUT
-        );
-        all(self, &sql, [operation_id], rows::output)
+        self.with(|connection, path| {
+            output_rows(connection, operation_id).map_err(|e| read_error(path, e))
+        })
     }
 
     /// The Run of this id.
@@ -247,6 +246,21 @@ fn first<T>(
 }
 
 /// All rows of an answer.
+/// Reads also a database that no owner of this release has opened yet. Its version is asked for
+/// each time, because an owner may bring it up to date at any moment.
+fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output>, RowError> {
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let columns = if version < OUTPUT_GAPS_SINCE {
+        rows::OUTPUT_BEFORE_GAPS
+    } else {
+        rows::OUTPUT
+    };
+    let sql = format!(
+        "SELECT {columns} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC"
+    );
+    collect(connection, &sql, [operation_id], rows::output)
+}
+
 fn all<T>(
     source: &impl sealed::Source,
     sql: &str,

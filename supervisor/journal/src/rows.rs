@@ -7,7 +7,7 @@ use rusqlite::Row;
 use serde_json::Value;
 
 use crate::error::{DataError, DataFault};
-use crate::model::{Event, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName};
+use crate::model::{Event, Gap, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName};
 use crate::query::Counts;
 
 /// Why a row could not be read.
@@ -125,6 +125,15 @@ fn unsigned(value: i64, column: &'static str, key: Key<'_>) -> Result<u64, RowEr
     u64::try_from(value).map_err(|_| key.fault(column, DataFault::Range(value)))
 }
 
+fn optional_unsigned(
+    row: &Row<'_>,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<Option<u64>, RowError> {
+    let value: Option<i64> = row.get(column)?;
+    value.map(|value| unsigned(value, column, key)).transpose()
+}
+
 pub(crate) const TASK: &str = "id, name, created_at_ms, meta_json";
 
 pub(crate) fn task(row: &Row<'_>) -> Result<Task, RowError> {
@@ -189,8 +198,12 @@ pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
     })
 }
 
-pub(crate) const OUTPUT: &str =
-    "operation_id, stream, total_bytes, sha256, artifact, content, spill_error";
+pub(crate) const OUTPUT: &str = "operation_id, stream, total_bytes, lines, sha256, artifact,
+    content, gap_from, gap_to, spill_error";
+
+/// The same of a database that no owner of this release has opened yet.
+pub(crate) const OUTPUT_BEFORE_GAPS: &str = "operation_id, stream, total_bytes, NULL AS lines,
+    sha256, artifact, content, NULL AS gap_from, NULL AS gap_to, spill_error";
 
 pub(crate) fn output(row: &Row<'_>) -> Result<Output, RowError> {
     let id: String = row.get("operation_id")?;
@@ -198,11 +211,27 @@ pub(crate) fn output(row: &Row<'_>) -> Result<Output, RowError> {
     Ok(Output {
         stream: named::<Stream>(row, "stream", key)?,
         total_bytes: unsigned(row.get("total_bytes")?, "total_bytes", key)?,
+        lines: optional_unsigned(row, "lines", key)?,
         sha256: row.get("sha256")?,
         artifact: row.get("artifact")?,
         content: row.get("content")?,
+        gap: gap(row, key)?,
         spill_error: row.get("spill_error")?,
     })
+}
+
+/// Both ends are there or neither, and in order: the schema says so, and whoever reads a gap
+/// subtracts one from the other.
+fn gap(row: &Row<'_>, key: Key<'_>) -> Result<Option<Gap>, RowError> {
+    let from = optional_unsigned(row, "gap_from", key)?;
+    let to: Option<i64> = row.get("gap_to")?;
+    let Some((from, to)) = from.zip(to) else {
+        return Ok(None);
+    };
+    match unsigned(to, "gap_to", key)? {
+        end if end > from => Ok(Some(Gap { from, to: end })),
+        _ => Err(key.fault("gap_to", DataFault::Range(to))),
+    }
 }
 
 pub(crate) const EVENT: &str = "seq, run_id, operation_id, type, payload_json, timestamp_ms";

@@ -280,9 +280,11 @@ fn bulky(id: &str) -> Vec<Change> {
     let output = Output {
         stream: Stream::Stdout,
         total_bytes: 65536,
+        lines: Some(1),
         sha256: None,
         artifact: None,
         content: Some(vec![7; 65536]),
+        gap: None,
         spill_error: None,
     };
     let finish = Finish {

@@ -7,7 +7,7 @@ mod support;
 use serde_json::{Value, json};
 use support::*;
 use xioflow_journal::{
-    Change, Event, Finish, OperationFilter, OperationStatus, Outcome, Output, Query, Reader,
+    Change, Event, Finish, Gap, OperationFilter, OperationStatus, Outcome, Output, Query, Reader,
     ReplayMode, RunStatus, Stream, Task, TerminationReason,
 };
 
@@ -133,17 +133,24 @@ fn outputs_are_kept_with_the_result() {
         Output {
             stream: Stream::Stdout,
             total_bytes: 3,
+            lines: Some(1),
             sha256: Some("ab".into()),
             artifact: None,
             content: Some(vec![0, 255, 10]),
+            gap: None,
             spill_error: None,
         },
         Output {
             stream: Stream::Stderr,
             total_bytes: 1 << 40,
+            lines: None,
             sha256: None,
             artifact: Some("o.stderr".into()),
-            content: None,
+            content: Some(b"the end".to_vec()),
+            gap: Some(Gap {
+                from: 1 << 30,
+                to: (1 << 40) - 7,
+            }),
             spill_error: Some("disk full".into()),
         },
     ];

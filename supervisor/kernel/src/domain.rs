@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, TerminationReason};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Stream, TerminationReason};
 
 use crate::admission::Leases;
 use crate::command::Command;
@@ -18,7 +18,9 @@ use crate::flight::{Flights, InFlight};
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
 use crate::operation::{Membership, OperationBuilder};
-use crate::output::Artifacts;
+use crate::output::{
+    ArtifactBytes, Artifacts, DEFAULT_MAX_ARTIFACT_BYTES, OutputError, OutputReader,
+};
 use crate::recovery::{self, Decision};
 use crate::result::OperationResult;
 use crate::run::{RunHandle, TaskHandle, new_run, new_task};
@@ -36,6 +38,7 @@ pub struct DomainOptions {
     concurrent_max: Option<usize>,
     adopt_orphans: bool,
     patience: HelperPatience,
+    max_artifact_bytes: u64,
 }
 
 impl Default for DomainOptions {
@@ -47,6 +50,7 @@ impl Default for DomainOptions {
             concurrent_max: None,
             adopt_orphans: false,
             patience: HelperPatience::default(),
+            max_artifact_bytes: DEFAULT_MAX_ARTIFACT_BYTES,
         }
     }
 }
@@ -100,6 +104,18 @@ impl DomainOptions {
         self
     }
 
+    /// Sets how many bytes the files of the artifacts folder may take together; 32 GiB by default.
+    ///
+    /// They are counted when the domain is opened. Operations share what is left as they write.
+    /// When it is used up, commands go on; of each stream 64 KiB are still stored, in the journal,
+    /// and its result names the gap. While an operation runs, up to 48 KiB of each stream may stand
+    /// in the folder beyond this number.
+    #[must_use]
+    pub fn max_artifact_bytes(mut self, max: u64) -> Self {
+        self.max_artifact_bytes = max;
+        self
+    }
+
     /// Opens the domain in this folder, making it if it is not there.
     ///
     /// On return this process owns the domain, and everything that an earlier owner left
@@ -124,7 +140,7 @@ impl DomainOptions {
             ..OpenOptions::default()
         };
         let journal = Journal::open(&folder, &options)?;
-        let artifacts = open_artifacts(folder.join("artifacts"))?;
+        let artifacts = open_artifacts(folder.join("artifacts"), self.max_artifact_bytes)?;
         let (holders, holders_path) = open_holders(folder.join("holders"))?;
         let recovered =
             recovery::recover(&journal, &artifacts, &holders_path).map_err(|source| {
@@ -157,8 +173,8 @@ impl DomainOptions {
     }
 }
 
-fn open_artifacts(path: PathBuf) -> Result<Artifacts, DomainError> {
-    Artifacts::open(path.clone()).map_err(|source| DomainError::Folder { path, source })
+fn open_artifacts(path: PathBuf, max_bytes: u64) -> Result<Artifacts, DomainError> {
+    Artifacts::open(path.clone(), max_bytes).map_err(|source| DomainError::Folder { path, source })
 }
 
 fn open_holders(path: PathBuf) -> Result<(OwnedFd, PathBuf), DomainError> {
@@ -344,6 +360,21 @@ impl Domain {
     #[must_use]
     pub fn recovered(&self) -> &[Decision] {
         &self.recovered
+    }
+
+    /// Opens one stream of an operation's stored output, by offsets of the stream.
+    ///
+    /// # Errors
+    /// Those of [`OutputReader::open`].
+    pub fn output(&self, operation_id: &str, stream: Stream) -> Result<OutputReader, OutputError> {
+        let artifacts = self.inner.artifacts.path();
+        OutputReader::open(&self.inner.journal, artifacts, operation_id, stream)
+    }
+
+    /// What the files of the artifacts folder take, and what they may take.
+    #[must_use]
+    pub fn artifact_bytes(&self) -> ArtifactBytes {
+        self.inner.artifacts.budget().now()
     }
 
     /// The journal, for reading.

@@ -67,7 +67,10 @@ pub use operation::{
     Canceller, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
     OperationHandle, StoredError, stored_result,
 };
-pub use output::{Piece, Subscription, artifact_name};
+pub use output::{
+    ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputError,
+    OutputReader, Piece, Subscription, artifact_name,
+};
 pub use recovery::{Decision, Verdict};
 pub use result::{
     Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope, SpawnFailure, StopRecord,

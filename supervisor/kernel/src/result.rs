@@ -5,7 +5,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use xioflow_journal::{Outcome, Output, Stream, TerminationReason};
+use xioflow_journal::{Gap, Outcome, Output, Stream, TerminationReason};
 
 use crate::names::{errno_name, errno_text};
 
@@ -213,14 +213,25 @@ pub struct OperationResult {
     pub stdout_bytes: u64,
     /// How many bytes were printed to standard error.
     pub stderr_bytes: u64,
-    /// SHA-256 of everything printed; null after a storage error.
+    /// How many lines that were, an unfinished last one included; null where nobody counted.
+    pub stdout_lines: Option<u64>,
+    /// The same for standard error.
+    pub stderr_lines: Option<u64>,
+    /// SHA-256 of the stored file; without a file, of what the journal holds: everything printed,
+    /// or all of it but the gap. Null after a storage error.
     pub stdout_hash: Option<String>,
     /// The same for standard error.
     pub stderr_hash: Option<String>,
-    /// File in the artifacts folder that holds all of it; null when the journal does.
+    /// File in the artifacts folder that holds all of it, or everything before the gap; null when
+    /// the journal holds what is stored.
     pub stdout_ref: Option<String>,
     /// The same for standard error.
     pub stderr_ref: Option<String>,
+    /// The part that was printed and not stored, because the room for it was used up, as offsets in
+    /// the stream; null when all is stored. What came after it is in the journal.
+    pub stdout_gap: Option<Gap>,
+    /// The same for standard error.
+    pub stderr_gap: Option<Gap>,
     /// What went wrong with storing it.
     pub stdout_spill_error: Option<String>,
     /// The same for standard error.
@@ -339,8 +350,10 @@ impl OperationResult {
             stdout_base64, stderr_base64 = base64;
             stdout_truncated, stderr_truncated = truncated;
             stdout_bytes, stderr_bytes = output.total_bytes;
+            stdout_lines, stderr_lines = output.lines;
             stdout_hash, stderr_hash = output.sha256;
             stdout_ref, stderr_ref = output.artifact;
+            stdout_gap, stderr_gap = output.gap;
             stdout_spill_error, stderr_spill_error = output.spill_error;
         }
         self.aggregate();

@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use super::{Applier, ApplyError, Rejected};
 use crate::events::{Fact, Subject};
-use crate::model::{Finish, NewOperation, OperationStatus, Outcome, Output, TerminationReason};
+use crate::model::{
+    Finish, Gap, NewOperation, OperationStatus, Outcome, Output, TerminationReason,
+};
 use crate::rows::{self, Key};
 
 impl Applier<'_> {
@@ -229,15 +231,23 @@ impl Applier<'_> {
 
     fn keep_output(&self, id: &str, output: &Output) -> Result<(), ApplyError> {
         let sql = "INSERT INTO operation_outputs
-                       (operation_id, stream, total_bytes, sha256, artifact, content, spill_error)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                       (operation_id, stream, total_bytes, lines, sha256, artifact, content, gap_from, gap_to, spill_error)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let whole = |value: u64, what| number(value, what, id);
+        let gap = |end: fn(&Gap) -> u64| output.gap.as_ref().map(end);
         self.connection.prepare_cached(sql)?.execute(params![
             id,
             output.stream.as_str(),
-            number(output.total_bytes, "output length", id)?,
+            whole(output.total_bytes, "output length")?,
+            output
+                .lines
+                .map(|lines| whole(lines, "line count"))
+                .transpose()?,
             output.sha256,
             output.artifact,
             output.content,
+            gap(|gap| gap.from).map(|at| whole(at, "gap")).transpose()?,
+            gap(|gap| gap.to).map(|at| whole(at, "gap")).transpose()?,
             output.spill_error,
         ])?;
         Ok(())

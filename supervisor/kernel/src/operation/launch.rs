@@ -27,7 +27,7 @@ use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
-use crate::output::{Drain, Feeds, artifact_stem};
+use crate::output::{Drain, Feeds, StreamLimits, artifact_stem};
 use crate::result::{OperationResult, SpawnFailure};
 use crate::stdin::NotOpened;
 use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
@@ -177,9 +177,13 @@ fn bring_to_gate(
     match spawned {
         Ok(Ok(root)) => {
             let root_pidfd = link.take_descriptor();
-            let limit = admitted.spec.max_output_bytes;
-            let drain =
-                |stream, pipe| Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limit);
+            let limits = StreamLimits {
+                kept: admitted.spec.max_output_bytes,
+                stored: admitted.spec.max_stored_bytes,
+            };
+            let drain = |stream, pipe| {
+                Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limits)
+            };
             let drains = [drain(Stream::Stdout, stdout), drain(Stream::Stderr, stderr)];
             Ok(Ok(Gated {
                 link,

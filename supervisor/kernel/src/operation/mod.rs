@@ -20,7 +20,7 @@ use crate::command::Command;
 use crate::control::{Control, Wish};
 use crate::domain::Inner;
 use crate::error::{ExecuteError, NotActive};
-use crate::output::{Feed, Subscription, feed};
+use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Subscription, feed};
 use crate::result::OperationResult;
 use crate::stdin::{StdinReader, StdinWriter, stream};
 use crate::stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner, StopRequest};
@@ -80,6 +80,7 @@ pub(crate) struct Spec {
     pub(crate) wait: Duration,
     pub(crate) max_output_bytes: usize,
     pub(crate) drain_timeout: Duration,
+    pub(crate) max_stored_bytes: u64,
     pub(crate) descendants: DescendantPolicy,
     pub(crate) membership: Membership,
     /// The command's end of a standard input that is written while it runs.
@@ -117,6 +118,7 @@ impl OperationBuilder {
             wait: Duration::ZERO,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
             drain_timeout: DEFAULT_DRAIN_TIMEOUT,
+            max_stored_bytes: DEFAULT_MAX_STORED_BYTES,
             descendants: DescendantPolicy::default(),
             membership,
             stdin_stream: None,
@@ -171,8 +173,8 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets how much of each output stream the result holds, in bytes. Everything is stored
-    /// whatever the limit.
+    /// Sets how much of each output stream the result holds, in bytes. What is stored has a limit
+    /// of its own.
     #[must_use]
     pub fn max_output_bytes(mut self, limit: usize) -> Self {
         self.spec.max_output_bytes = limit;
@@ -185,6 +187,17 @@ impl OperationBuilder {
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.spec.drain_timeout = timeout;
+        self
+    }
+
+    /// Sets how much of each output stream is stored, in bytes; 4 GiB by default.
+    ///
+    /// A command that prints more goes on. Its beginning and its last bytes are stored, at most a
+    /// quarter of the limit and 64 KiB of them; everything is counted, and the result names the gap.
+    /// What a result shows then is what is stored.
+    #[must_use]
+    pub fn max_stored_bytes(mut self, limit: u64) -> Self {
+        self.spec.max_stored_bytes = limit;
         self
     }
 

@@ -204,7 +204,10 @@ fn opening(admitted: &Admitted, leases: &[String], add: fn(NewOperation) -> Chan
         mutation_roots: mutation_roots(leases),
         capability_id: None,
         timeout_ms: spec.timeout.map(millis),
-        resource_budget: Some(json!({ "maxOutputBytes": spec.max_output_bytes })),
+        resource_budget: Some(json!({
+            "maxOutputBytes": spec.max_output_bytes,
+            "maxStoredBytes": spec.max_stored_bytes,
+        })),
         spawn_gated: Some(true),
     }));
     changes

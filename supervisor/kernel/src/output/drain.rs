@@ -7,10 +7,11 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use xioflow_journal::{Output, Stream};
 
-use super::digest::StreamHash;
 use super::feeds::Feeds;
 use super::head_tail::{HeadTail, Kept};
 use super::spool::{Artifacts, Spool};
+use super::store::{Finished, Store};
+use super::stored::read_back;
 
 /// What is read at once from a stream that prints little.
 const FIRST_READ_LEN: usize = 16 * 1024;
@@ -20,8 +21,14 @@ const LONG_READ_LEN: usize = 256 * 1024;
 const LONG_PIPE_LEN: usize = 1024 * 1024;
 /// Reads of one stream before the other, the helper and the clock get their turn.
 const READS_PER_TURN: usize = 8;
-/// Output up to this length is kept in the journal instead of in a file, in bytes.
-const CONTENT_MAX_BYTES: u64 = 64 * 1024;
+/// How much of a stream is kept where, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StreamLimits {
+    /// In memory, for the result.
+    pub(crate) kept: usize,
+    /// On disk.
+    pub(crate) stored: u64,
+}
 
 /// One stream being drained.
 #[derive(Debug)]
@@ -30,9 +37,10 @@ pub(crate) struct Drain {
     pipe: Option<OwnedFd>,
     buffer: Vec<u8>,
     read_len: usize,
+    limits: StreamLimits,
     kept: HeadTail,
-    hash: Option<StreamHash>,
-    spool: Spool,
+    store: Store,
+    artifacts: Arc<Artifacts>,
 }
 
 /// How the drain of a stream came to its end.
@@ -59,16 +67,17 @@ impl Drain {
         pipe: OwnedFd,
         artifacts: Arc<Artifacts>,
         stem: &str,
-        limit: usize,
+        limits: StreamLimits,
     ) -> Self {
         Self {
             stream,
             pipe: Some(pipe),
             buffer: Vec::new(),
             read_len: FIRST_READ_LEN,
-            kept: HeadTail::new(limit),
-            hash: Some(StreamHash::new()),
-            spool: Spool::new(artifacts, stem, stream),
+            limits,
+            kept: HeadTail::new(limits.kept),
+            store: Store::new(Arc::clone(&artifacts), stem, stream, limits.stored),
+            artifacts,
         }
     }
 
@@ -113,19 +122,16 @@ impl Drain {
         }
         let offset = self.kept.total();
         self.kept.push(&self.buffer);
-        if !self.spool.write(&self.buffer) {
-            // A hash over a part of the bytes would look like one over all of them.
-            self.hash = None;
-        }
+        let stored = self.store.write(&self.buffer);
+        // After the writing: what a subscriber misses it reads from the file.
         if offset == 0
-            && let Some(file) = self.spool.handle()
+            && let Some(file) = self.store.spool().handle()
         {
             feeds.set_file(self.stream, file);
         }
         feeds.pass_on(self.stream, offset, &self.buffer);
-        if let Some(hash) = &mut self.hash {
-            self.buffer = hash.add(std::mem::take(&mut self.buffer));
-        }
+        let piece = std::mem::take(&mut self.buffer);
+        self.buffer = self.store.hash(piece, stored);
     }
 
     fn expect_much(&mut self) {
@@ -143,33 +149,16 @@ impl Drain {
     /// Ends the drain and decides where the bytes stay.
     pub(crate) fn finish(mut self) -> Drained {
         self.pipe = None;
-        let total_bytes = self.kept.total();
         let kept = self.kept.finish();
-        let small = !kept.truncated && total_bytes <= CONTENT_MAX_BYTES;
-        if !small {
-            self.spool.sync();
-        }
-        if self.spool.error().is_some() {
-            // A part that looks like the whole is worse than none, and on a full disk the record
-            // of the operation needs the room.
-            self.spool.remove();
-        }
-        let spill_error = self.spool.error().map(str::to_owned);
-        let sha256 = match spill_error {
-            None => self.hash.map(StreamHash::finish),
-            Some(_) => None,
+        let Finished {
+            mut output,
+            leftover,
+        } = self.store.finish(&kept);
+        // From the record, so that it says the same whenever it is asked.
+        let kept = match output.gap {
+            None => kept,
+            Some(_) => read_back(&mut output, self.artifacts.path(), self.limits.kept),
         };
-        let stored = !small && spill_error.is_none();
-        let output = Output {
-            stream: self.stream,
-            total_bytes,
-            sha256,
-            artifact: stored.then(|| self.spool.name().to_owned()),
-            content: small.then(|| kept.bytes.clone()),
-            spill_error,
-        };
-        // Removed only after the commit: until then it is all that a crash would leave.
-        let leftover = small.then_some(self.spool);
         Drained {
             kept,
             output,

@@ -13,6 +13,7 @@ const HEAD_SHARE: (usize, usize) = (3, 4);
 pub(crate) struct HeadTail {
     limit: usize,
     head_max: usize,
+    tail_max: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
@@ -38,6 +39,7 @@ impl HeadTail {
         Self {
             limit,
             head_max,
+            tail_max: limit - head_max,
             head: Vec::new(),
             tail: VecDeque::new(),
             total: 0,
@@ -49,7 +51,7 @@ impl HeadTail {
         self.total += bytes.len() as u64;
         let (to_head, rest) = bytes.split_at(bytes.len().min(self.head_max - self.head.len()));
         self.head.extend_from_slice(to_head);
-        let tail_max = self.limit - self.head_max;
+        let tail_max = self.tail_max;
         // Only the last bytes of a long piece can be part of the tail.
         let rest = &rest[rest.len().saturating_sub(tail_max)..];
         let surplus = (self.tail.len() + rest.len()).saturating_sub(tail_max);
@@ -60,12 +62,16 @@ impl HeadTail {
     /// How many bytes of a stream of `len` bytes are not needed once the first ones are in: the
     /// offset to go on at. For reading a stored stream without reading all of it.
     pub(crate) fn resume_at(&self, len: u64) -> u64 {
-        let tail_max = (self.limit - self.head_max) as u64;
-        len.saturating_sub(tail_max).max(self.total)
+        len.saturating_sub(self.tail_max as u64).max(self.total)
     }
 
-    /// Counts bytes that nobody looked at.
+    /// Counts bytes that nobody looked at. What comes after them is no part of the beginning, and
+    /// what came before them is no part of the end.
     pub(crate) fn skip(&mut self, count: u64) {
+        if count > 0 {
+            self.head_max = self.head.len();
+            self.tail.clear();
+        }
         self.total += count;
     }
 

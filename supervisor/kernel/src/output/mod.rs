@@ -3,19 +3,27 @@
 //! The drain never waits for anybody but the disk: subscribers that are slow get a note of what
 //! they missed, and can read it from the stored file.
 
+mod budget;
 mod digest;
 mod drain;
 mod feed;
 mod feeds;
 mod head_tail;
+mod lines;
+mod room;
 mod spool;
+mod store;
+mod stored;
 
+pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
 pub use feed::{Piece, Subscription};
+pub use room::DEFAULT_MAX_STORED_BYTES;
 pub use spool::artifact_name;
+pub use stored::{Extent, OutputError, OutputReader};
 
 pub(crate) use digest::hex;
-pub(crate) use drain::{Drain, Drained};
+pub(crate) use drain::{Drain, Drained, StreamLimits};
 pub(crate) use feed::{Feed, feed};
 pub(crate) use feeds::Feeds;
-pub(crate) use head_tail::{HeadTail, Kept};
 pub(crate) use spool::{Artifacts, artifact_stem, spooled};
+pub(crate) use stored::read_back;

@@ -3,15 +3,19 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use xioflow_journal::{Output, Stream};
 
+use super::budget::DiskBudget;
 use super::digest::hex;
 use super::head_tail::{HeadTail, Kept};
+use super::lines::LineCount;
 use crate::plain_file;
 
 /// Names longer than this are encoded; with the suffix they stay below the 255 bytes of a file name.
@@ -22,13 +26,25 @@ const READABLE_NAME_MAX: usize = 120;
 pub(crate) struct Artifacts {
     folder: OwnedFd,
     path: PathBuf,
+    budget: Arc<DiskBudget>,
 }
 
 impl Artifacts {
-    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
+    /// Opens the folder, which may hold `max_bytes`, and counts what is in it.
+    pub(crate) fn open(path: PathBuf, max_bytes: u64) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
         let folder = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self { folder, path })
+        let budget = Arc::new(DiskBudget::new(max_bytes, stored_bytes(&folder)?));
+        Ok(Self {
+            folder,
+            path,
+            budget,
+        })
+    }
+
+    /// What its files may take and take now.
+    pub(crate) fn budget(&self) -> &Arc<DiskBudget> {
+        &self.budget
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,6 +55,21 @@ impl Artifacts {
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.folder)?)
     }
+}
+
+/// The length of all files in a folder. One that goes away meanwhile counts nothing.
+fn stored_bytes(folder: &OwnedFd) -> io::Result<u64> {
+    let mut sum = 0;
+    for entry in Dir::read_from(folder)? {
+        match statat(folder, entry?.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                sum += u64::try_from(stat.st_size).unwrap_or(0);
+            }
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(sum)
 }
 
 /// The beginning of the file names of one operation.
@@ -128,6 +159,19 @@ impl Spool {
         self.file.clone()
     }
 
+    /// The first `len` bytes of the file, which are few. An error is kept like one of writing.
+    pub(crate) fn read_back(&mut self, len: u64) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+        let Some(file) = &self.file else {
+            return Vec::new();
+        };
+        if let Err(error) = file.read_exact_at(&mut bytes, 0) {
+            self.fail("read", &error);
+            return Vec::new();
+        }
+        bytes
+    }
+
     /// Makes the file durable; an error is kept like one of writing.
     pub(crate) fn sync(&mut self) {
         let Some(file) = &self.file else { return };
@@ -136,9 +180,11 @@ impl Spool {
         }
     }
 
-    /// Removes the file, if it is still the one that was made here.
-    pub(crate) fn remove(&mut self) {
-        let Some(file) = &self.file else { return };
+    /// Removes the file, if it is still the one that was made here; says how long a file is that
+    /// could not be removed.
+    pub(crate) fn remove(&mut self) -> u64 {
+        let Some(file) = &self.file else { return 0 };
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
         let removed = fstat(file).and_then(|ours| {
             let found = statat(
                 &self.artifacts.folder,
@@ -151,8 +197,14 @@ impl Spool {
             Ok(())
         });
         // What went wrong first is what people need to know.
-        if let (Err(error), None) = (removed, &self.error) {
-            self.fail("remove", &error.into());
+        match removed {
+            Ok(()) => 0,
+            Err(error) => {
+                if self.error.is_none() {
+                    self.fail("remove", &error.into());
+                }
+                len
+            }
         }
     }
 }
@@ -164,14 +216,17 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     let mut output = Output {
         stream,
         total_bytes: 0,
+        lines: None,
         sha256: None,
         artifact: None,
         content: None,
+        gap: None,
         spill_error: None,
     };
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
+    let mut lines = LineCount::default();
     let read = match plain_file::open_in(&artifacts.folder, &name) {
-        Ok(file) => hash_file(file, &mut kept),
+        Ok(file) => hash_file(file, &mut kept, &mut lines),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => Err(error),
     };
@@ -179,6 +234,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     match read {
         Ok(hash) => {
             output.sha256 = Some(hash);
+            output.lines = Some(lines.total());
             output.artifact = Some(name);
         }
         Err(error) => {
@@ -189,7 +245,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     Some((kept.finish(), output))
 }
 
-fn hash_file(mut file: File, kept: &mut HeadTail) -> io::Result<String> {
+fn hash_file(mut file: File, kept: &mut HeadTail, lines: &mut LineCount) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -197,6 +253,7 @@ fn hash_file(mut file: File, kept: &mut HeadTail) -> io::Result<String> {
             0 => break,
             len => {
                 hash.update(&buffer[..len]);
+                lines.add(&buffer[..len]);
                 kept.push(&buffer[..len]);
             }
         }
@@ -246,7 +303,7 @@ mod tests {
     fn a_file_that_is_there_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("op-stdout.log"), "theirs").unwrap();
-        let artifacts = Arc::new(Artifacts::open(folder.path().to_path_buf()).unwrap());
+        let artifacts = Arc::new(Artifacts::open(folder.path().to_path_buf(), u64::MAX).unwrap());
         let mut spool = Spool::new(artifacts, "op", Stream::Stdout);
         assert!(!spool.write(b"ours"));
         assert!(spool.error().unwrap().contains("op-stdout.log"));
@@ -258,7 +315,7 @@ mod tests {
     #[test]
     fn a_silent_stream_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        let artifacts = Arc::new(Artifacts::open(folder.path().to_path_buf()).unwrap());
+        let artifacts = Arc::new(Artifacts::open(folder.path().to_path_buf(), u64::MAX).unwrap());
         let mut spool = Spool::new(artifacts, "op", Stream::Stderr);
         spool.sync();
         spool.remove();

@@ -1,0 +1,119 @@
+//! Stored streams read back as they were printed, whatever is missing and wherever the rest stands.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::output::head_tail::HeadTail;
+
+fn letters(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| b'a' + u8::try_from(at % 26).unwrap())
+        .collect()
+}
+
+/// A stream of `bytes` of which `gap` is not stored, with its beginning in a file or not.
+fn stored(bytes: &[u8], gap: Option<Gap>, in_file: bool, folder: &Path) -> Output {
+    let at = |offset: u64| usize::try_from(offset).unwrap();
+    let (head, tail) = match gap {
+        None => (bytes, &[][..]),
+        Some(gap) => (&bytes[..at(gap.from)], &bytes[at(gap.to)..]),
+    };
+    let mut output = Output {
+        total_bytes: bytes.len() as u64,
+        gap,
+        ..silent(Stream::Stdout)
+    };
+    if in_file {
+        std::fs::write(folder.join("out"), head).unwrap();
+        output.artifact = Some("out".to_owned());
+        output.content = gap.map(|_| tail.to_vec());
+    } else {
+        output.content = Some([head, tail].concat());
+    }
+    output
+}
+
+fn gap_in(len: usize, one: prop::sample::Index, other: prop::sample::Index) -> Option<Gap> {
+    let (one, other) = (one.index(len + 1) as u64, other.index(len + 1) as u64);
+    (one != other).then(|| Gap {
+        from: one.min(other),
+        to: one.max(other),
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_whole_stream_reads_back_as_it_was_kept(len in 0usize..5000, limit in 0usize..3000, in_file: bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = letters(len);
+        let mut output = stored(&bytes, None, in_file, folder.path());
+        let mut live = HeadTail::new(limit);
+        live.push(&bytes);
+        prop_assert_eq!(read_back(&mut output, folder.path(), limit), live.finish());
+        prop_assert_eq!(output.spill_error, None);
+    }
+
+    /// Every stored byte at its own offset, nothing at the missing ones, in pieces of any length.
+    #[test]
+    fn every_offset_has_its_byte_or_none(
+        len in 1usize..2000, one: prop::sample::Index, other: prop::sample::Index,
+        in_file: bool, piece in 1usize..700,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = letters(len);
+        let gap = gap_in(len, one, other);
+        let output = stored(&bytes, gap, in_file, folder.path());
+        let reader = OutputReader::recorded(output, folder.path()).unwrap();
+        let mut read = vec![None; len];
+        let mut at = 0;
+        loop {
+            match reader.extent(at).unwrap() {
+                Extent::End => break,
+                Extent::Missing { to } => at = to,
+                Extent::Stored { to } => {
+                    let mut buffer = vec![0; piece];
+                    let len = reader.read_at(at, &mut buffer).unwrap();
+                    prop_assert!(len > 0 && at + len as u64 <= to);
+                    for byte in &buffer[..len] {
+                        read[usize::try_from(at).unwrap()] = Some(*byte);
+                        at += 1;
+                    }
+                }
+            }
+        }
+        for (at, found) in read.into_iter().enumerate() {
+            let missing = gap.is_some_and(|gap| (gap.from..gap.to).contains(&(at as u64)));
+            prop_assert_eq!(found, (!missing).then_some(bytes[at]));
+        }
+    }
+
+    /// Around a gap: a beginning, a marker with the exact number, an end, within the limit.
+    #[test]
+    fn what_is_missing_is_counted_in_the_text(
+        len in 1usize..3000, one: prop::sample::Index, other: prop::sample::Index,
+        in_file: bool, limit in 80usize..4000,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = letters(len);
+        let Some(gap) = gap_in(len, one, other) else { return Ok(()) };
+        let mut output = stored(&bytes, Some(gap), in_file, folder.path());
+        let kept = read_back(&mut output, folder.path(), limit);
+        prop_assert!(kept.truncated && kept.bytes.len() <= limit);
+        let text = String::from_utf8(kept.bytes).unwrap();
+        let (head, rest) = text.split_once("\n[... truncated ").expect("a marker");
+        let (missing, tail) = rest.split_once(" bytes ...]\n").expect("its end");
+        prop_assert!(bytes.starts_with(head.as_bytes()) && bytes.ends_with(tail.as_bytes()));
+        prop_assert!(head.len() as u64 <= gap.from && (len - tail.len()) as u64 >= gap.to);
+        prop_assert_eq!(head.len() + missing.parse::<usize>().unwrap() + tail.len(), len);
+    }
+}
+
+#[test]
+fn a_file_that_is_shorter_than_its_record_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut output = stored(&letters(5000), None, true, folder.path());
+    output.total_bytes = 6000;
+    let kept = read_back(&mut output, folder.path(), 10_000);
+    assert!(output.spill_error.unwrap().contains("ends at byte 5000"));
+    assert!(kept.truncated);
+}
