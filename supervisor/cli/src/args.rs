@@ -120,9 +120,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     pub(crate) wait: Duration,
 
-    /// How much of each output stream --json holds; everything is stored anyway
+    /// How much of each output stream --json holds; what is stored has a limit of its own
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "10MiB")]
     pub(crate) max_output: u64,
+
+    /// How much of each output stream is stored on disk: the beginning and the last bytes. A command
+    /// that prints more goes on, and all of it passes through
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
+    pub(crate) max_stored: u64,
 
     /// What becomes of processes that outlive the command
     #[arg(long, value_enum, default_value_t = Descendants::Stop)]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use xioflow_kernel::journal::{CommitError, OpenError, ReadError};
-use xioflow_kernel::{DomainError, ExecuteError};
+use xioflow_kernel::{DomainError, ExecuteError, OutputError};
 
 use crate::exit::Code;
 use crate::output;
@@ -195,6 +195,18 @@ fn commit_failure(commit: &CommitError, error: &ExecuteError) -> Failure {
         CommitError::Fenced { .. } => Failure::of("fenced", Code::Busy, error),
         _ => Failure::of("journal_failed", Code::Internal, error)
             .hint("nothing of the command ran, unless it says otherwise"),
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::UnknownOperation { .. } => Self::of("not_found", Code::No, &error)
+                .hint("`xioflow list` shows those that there are"),
+            OutputError::Journal(error) => error.into(),
+            OutputError::File { .. } => Self::of("output_unreadable", Code::Internal, &error)
+                .hint("the operation's result still has its hash and its length"),
+        }
     }
 }
 

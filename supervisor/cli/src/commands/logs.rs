@@ -1,17 +1,14 @@
 //! `xioflow logs`: what an operation printed, byte for byte.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{Mode, OFlags};
-use xioflow_kernel::artifact_name;
-use xioflow_kernel::journal::{OperationStatus, OwnerState, Query, Reader, Stream};
+use xioflow_kernel::journal::{OwnerState, Reader, Stream};
+use xioflow_kernel::{Extent, OutputReader};
 
-use super::{operation, reader};
+use super::reader;
 use crate::args::{Cli, LogsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -46,7 +43,7 @@ pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Fa
             onto: stream,
             printed: 0,
         };
-        conclude(log.print_stored())?;
+        conclude(log.print(false))?;
     }
     Ok(())
 }
@@ -91,15 +88,15 @@ impl Log {
             None
         };
         loop {
-            let done = operation(&self.reader, &self.operation_id)?.status == OperationStatus::Done;
-            if done {
-                return self.print_stored();
-            }
-            self.print_running()?;
-            let Some(watch) = &watch else {
+            let ended = self.print_on()?;
+            let Some(watch) = watch.as_ref().filter(|_| !ended) else {
                 return Ok(Code::Ok);
             };
             if self.reader.owner_state() == OwnerState::Free {
+                // It may have been settled a moment before its owner left.
+                if self.print_on()? {
+                    return Ok(Code::Ok);
+                }
                 output::complain(
                     "the owner of the domain is gone and the operation unfinished; the next command in the domain settles it",
                 );
@@ -119,63 +116,35 @@ impl Log {
         Ok(watch)
     }
 
-    /// What a running operation has printed since the last time.
-    fn print_running(&mut self) -> Result<(), Stop> {
-        let path = self.file(&artifact_name(&self.operation_id, self.stream));
-        match open(&path) {
-            Ok(file) => self.copy(&file),
-            // It has printed nothing yet, or ended just now.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Stop::from(unreadable(&path, &error))),
+    /// Prints what has come since the last time; says whether the operation has ended, so that
+    /// nothing more will.
+    fn print_on(&mut self) -> Result<bool, Stop> {
+        let artifacts = self.reader.dir().artifacts();
+        let output = OutputReader::open(&self.reader, &artifacts, &self.operation_id, self.stream)?;
+        self.copy(&output)?;
+        match output.spill_error() {
+            None => Ok(output.is_complete()),
+            Some(error) => Err(Stop::from(incomplete(error))),
         }
     }
 
-    /// What a finished one had printed.
-    fn print_stored(&mut self) -> Result<Code, Stop> {
-        let outputs = self.reader.outputs(&self.operation_id)?;
-        let Some(stored) = outputs
-            .into_iter()
-            .find(|output| output.stream == self.stream)
-        else {
-            return Ok(Code::Ok);
-        };
-        if let Some(content) = &stored.content {
-            let rest = usize::try_from(self.printed)
-                .ok()
-                .and_then(|at| content.get(at..));
-            self.write(rest.unwrap_or_default())?;
-        } else if let Some(artifact) = &stored.artifact {
-            let path = self.file(artifact);
-            let file = open(&path).map_err(|error| unreadable(&path, &error))?;
-            self.copy(&file)?;
-        }
-        match stored.spill_error {
-            None => Ok(Code::Ok),
-            Some(error) => Err(Stop::from(
-                Failure::new(
-                    "output_incomplete",
-                    Code::Internal,
-                    "the output was not stored whole",
-                )
-                .hint(error),
-            )),
-        }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.reader.dir().artifacts().join(name)
-    }
-
-    fn copy(&mut self, file: &File) -> Result<(), Stop> {
+    /// Copies as far as it goes. A part that is missing is named where it would stand.
+    fn copy(&mut self, output: &OutputReader) -> Result<(), Stop> {
         let mut buffer = vec![0; COPY_LEN];
         loop {
-            let len = file
-                .read_at(&mut buffer, self.printed)
-                .map_err(|error| Failure::of("output_unreadable", Code::Internal, &error))?;
-            if len == 0 {
-                return Ok(());
+            match output.extent(self.printed)? {
+                Extent::End => return Ok(()),
+                Extent::Missing { to } => {
+                    if output.spill_error().is_none() {
+                        complain_of_gap(self.stream, self.printed, to);
+                    }
+                    self.printed = to;
+                }
+                Extent::Stored { .. } => {
+                    let len = output.read_at(self.printed, &mut buffer)?;
+                    self.write(&buffer[..len])?;
+                }
             }
-            self.write(&buffer[..len])?;
         }
     }
 
@@ -194,12 +163,6 @@ fn put(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-fn open(path: &PathBuf) -> io::Result<File> {
-    // A link planted in the folder is not followed.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
-}
-
 /// Sleeps until a file of the domain changes. What changed is looked at afresh.
 fn wait(watch: &OwnedFd) -> io::Result<()> {
     let mut events = [0; 4096];
@@ -212,8 +175,18 @@ fn watch_failed(error: io::Error) -> Failure {
     Failure::of("watch", Code::Internal, &error)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let message = format!("failed to read {}: {error}", path.display());
-    Failure::new("output_unreadable", Code::Internal, message)
-        .hint("the operation's result still has its hash and its length")
+fn incomplete(error: &str) -> Failure {
+    Failure::new(
+        "output_incomplete",
+        Code::Internal,
+        "the output was not stored whole",
+    )
+    .hint(error)
+}
+
+fn complain_of_gap(stream: Stream, from: u64, to: u64) {
+    output::complain(&format!(
+        "bytes {from} to {to} of {stream} were not stored: {} bytes are missing here",
+        to - from
+    ));
 }

@@ -102,6 +102,7 @@ fn operation(
         .operation(command)?
         .wait(args.wait)
         .max_output_bytes(limit)
+        .max_stored_bytes(args.max_stored)
         .descendants(match args.descendants {
             Descendants::Stop => DescendantPolicy::Stop,
             Descendants::Wait => DescendantPolicy::Wait,

@@ -1,5 +1,6 @@
 //! The library as a host uses it: one process, many threads, real helpers, a real journal.
 
+mod budget;
 mod cancel;
 mod cancel_by_id;
 mod fifo;

@@ -43,6 +43,7 @@ pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
                 .iter()
                 .map(|error| format!("output was not stored: {error}")),
         );
+        lines.extend(gaps(result));
         if result.replayed {
             lines.push(format!(
                 "operation {} was not executed again; this is its recorded result",
@@ -119,6 +120,21 @@ fn before_it_ran(result: &OperationResult) -> String {
         (None, Some(reason)) => format!("; {reason}"),
         _ => String::new(),
     }
+}
+
+/// What is missing of the stored output. Live it has passed through all the same.
+fn gaps(result: &OperationResult) -> Vec<String> {
+    let streams = [("stdout", result.stdout_gap), ("stderr", result.stderr_gap)];
+    let gaps = streams
+        .into_iter()
+        .filter_map(|(stream, gap)| Some((stream, gap?)));
+    gaps.map(|(stream, gap)| {
+        format!(
+            "bytes {} to {} of {stream} were not stored: the room for stored output was used up",
+            gap.from, gap.to
+        )
+    })
+    .collect()
 }
 
 fn survivors(result: &OperationResult) -> Option<String> {

@@ -1,0 +1,186 @@
+//! `--max-stored`: a command that prints without end fills no disk, whatever happens to its
+//! supervisor and to the place of its output.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use xioflow_kit::{Deadline, Stage, each_user, running_as_root, wait};
+
+use crate::{assert_fields, run, run_json, sha256_of, shell, text};
+
+const ROOM: u64 = 1024 * 1024;
+
+fn on_disk(stage: &Stage) -> u64 {
+    let entries = fs::read_dir(stage.domain().join("artifacts")).expect("the folder");
+    entries
+        .map(|entry| entry.expect("an entry").metadata().expect("a file").len())
+        .sum()
+}
+
+#[test]
+fn an_endless_printer_is_stopped_by_its_time_and_not_by_its_output() {
+    each_user(|stage| {
+        let options = ["--op", "yes", "--max-stored", "1MiB", "--timeout", "1s"];
+        let (finished, document) = run_json(stage, &options, &["yes"]);
+        finished.assert_code(124);
+        let printed = document["stdoutBytes"].as_u64().expect("a count");
+        assert!(printed > 4 * ROOM, "{document:#}");
+        assert_eq!(document["stdoutLines"], printed.div_ceil(2));
+        let expected = json!({
+            "terminationReason": "timed_out",
+            "spillError": null,
+            "stdoutGap": { "from": ROOM - 65536, "to": printed - 65536 },
+            "stdoutTruncated": true,
+            "stderrGap": null,
+        });
+        assert_fields(&document, &expected);
+        let stored = on_disk(stage);
+        assert!(stored <= ROOM, "{stored} bytes");
+        let name = document["stdoutRef"].as_str().expect("a file");
+        let file = stage.domain().join("artifacts").join(name);
+        assert_eq!(sha256_of(&file), document["stdoutHash"]);
+        finished.assert_complains(&format!("bytes {} to", ROOM - 65536));
+        let shown = stage.xioflow().args(["show", "yes", "--json"]).finish();
+        assert_eq!(shown.json()["result"]["stdout"], document["stdout"]);
+    });
+}
+
+#[test]
+fn the_room_holds_when_the_supervisor_is_killed() {
+    let stage = Stage::new();
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    let options = ["--op", "yes", "--max-stored", "1MiB", "--json"];
+    let started = run(&stage, &options, &["yes"]).start();
+    let folder = stage.domain().join("artifacts");
+    let file = folder.join("yes-stdout.log");
+    let filled = || {
+        let len = fs::metadata(&file).ok()?.len();
+        (len >= ROOM - 65536).then_some(())
+    };
+    wait::in_folder(&folder, Deadline::usual(), filled).expect("the file fills up");
+    started.signal(Signal::KILL);
+    drop(started.finish());
+    assert!(on_disk(&stage) <= ROOM);
+    // The next command settles it, and the stored beginning can be read.
+    run(&stage, &["--quiet"], &["true"]).finish().assert_code(0);
+    assert!(on_disk(&stage) <= ROOM);
+    let logs = stage.xioflow().args(["logs", "yes"]).finish();
+    logs.assert_code(0);
+    assert_eq!(logs.stdout.len() as u64, ROOM - 65536);
+}
+
+#[test]
+fn logs_read_around_the_gap_and_name_it() {
+    each_user(|stage| {
+        let script = "seq 1 100000; echo the end";
+        run(
+            stage,
+            &["--op", "op", "--max-stored", "256KiB"],
+            &shell(script),
+        )
+        .finish()
+        .assert_code(0);
+        let logs = stage.xioflow().args(["logs", "op"]).finish();
+        logs.assert_code(0);
+        let printed = String::from_utf8_lossy(&logs.stdout);
+        assert!(printed.starts_with("1\n2\n3\n") && printed.ends_with("100000\nthe end\n"));
+        assert_eq!(printed.len(), 256 * 1024);
+        logs.assert_complains(&format!(
+            "bytes {} to {} of stdout",
+            192 * 1024,
+            588_903 - 65_536
+        ));
+        let again = run(
+            stage,
+            &["--op", "op", "--max-stored", "256KiB"],
+            &shell(script),
+        )
+        .finish();
+        again.assert_code(0).assert_complains("were not stored");
+        assert_eq!(again.stdout, logs.stdout);
+    });
+}
+
+#[test]
+fn how_much_is_stored_is_no_part_of_what_makes_it_the_same() {
+    let stage = Stage::new();
+    let id = ["--op", "op", "--max-stored"];
+    run(&stage, &[&id[..], &["0"]].concat(), &["echo", "out"])
+        .finish()
+        .assert_code(0)
+        .assert_stdout("out\n");
+    let again = run(&stage, &[&id[..], &["1GiB"]].concat(), &["echo", "out"]).finish();
+    again.assert_code(0).assert_stdout("");
+    again.assert_complains("bytes 0 to 4 of stdout");
+}
+
+/// Runs with a file system of its own in the place of the artifacts, mounted with these options.
+fn run_on(options: &str, command: &str) -> Value {
+    let stage = Stage::new();
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    let script = "mount -t tmpfs -o \"$1\" none \"$2\" && shift 2 && exec \"$@\"";
+    let (artifacts, xioflow) = (stage.domain().join("artifacts"), stage.program("xioflow"));
+    let words = [
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        options,
+        text(&artifacts),
+    ];
+    let xioflow = [text(&xioflow), "run", "--json", "--", "sh", "-c", command];
+    let finished = stage
+        .run("/usr/bin/unshare")
+        .args(words)
+        .args(xioflow)
+        .finish();
+    finished.assert_code(3);
+    finished.json()
+}
+
+#[test]
+fn a_disk_that_fills_up_in_mid_stream_is_a_fact() {
+    if !running_as_root() {
+        eprintln!("skipped: needs root, to mount a small file system");
+        return;
+    }
+    let printing = "head -c 900000 /dev/zero | tr '\\0' x; echo the end; exit 3";
+    let document = run_on("size=512k", printing);
+    assert_fields(
+        &document,
+        &json!({
+            "exitCode": 3, "stdoutBytes": 900_008, "stdoutRef": null, "stdoutHash": null,
+            "stdoutGap": null, "isTruncated": false,
+        }),
+    );
+    let error = document["spillError"].as_str().expect("a storage error");
+    assert!(
+        error.contains("failed to write") && error.contains("No space left"),
+        "{error}"
+    );
+    assert!(
+        document["stdout"]
+            .as_str()
+            .expect("text")
+            .ends_with("the end\n")
+    );
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_a_fact() {
+    if !running_as_root() {
+        eprintln!("skipped: needs root, to mount a small file system");
+        return;
+    }
+    let document = run_on("ro", "echo out; echo err >&2; exit 3");
+    assert_fields(
+        &document,
+        &json!({ "exitCode": 3, "stdout": "out\n", "stderr": "err\n", "stdoutRef": null }),
+    );
+    let error = document["stderrSpillError"]
+        .as_str()
+        .expect("a storage error");
+    assert!(error.contains("Read-only"), "{error}");
+}
