@@ -244,12 +244,16 @@ impl Domain {
     /// [`ExecuteError`] if there is no result. A command that fails or cannot start has one.
     ///
     /// # Examples
-    /// ```no_run
-    /// use xioflow_kernel::{Command, Domain};
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::Outcome;
     ///
-    /// let domain = Domain::open(".xioflow")?;
-    /// let result = domain.run(Command::new("make").arg("test").inherit_env())?;
-    /// println!("{} {:?}", result.status, result.exit_code);
+    /// let result = domain.run(Command::new("/bin/sh").args(["-c", "echo out; exit 3"]))?;
+    /// assert_eq!((result.status, result.exit_code), (Outcome::Failed, Some(3)));
+    /// assert_eq!(result.stdout, "out\n");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run(&self, command: Command) -> Result<OperationResult, ExecuteError> {
@@ -283,10 +287,28 @@ impl Domain {
     }
 
     /// Records a Task, a body of work that can have several Runs, with whatever its host keeps
-    /// with it.
+    /// with it. `meta` is recorded as it is.
     ///
     /// # Errors
     /// [`ExecuteError::DomainClosed`], or [`ExecuteError::Commit`] if it cannot be recorded.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use serde_json::json;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::RunStatus;
+    ///
+    /// let task = domain.begin_task("nightly build", json!({ "branch": "main" }))?;
+    /// let run = task.begin_run(&json!({ "mode": "full" }))?;
+    /// let result = run.operation(Command::new("/bin/false"))?.run()?;
+    /// assert_eq!(result.exit_code, Some(1));
+    /// // A failing operation does not end its Run; the host decides.
+    /// assert_eq!(run.report_succeeded()?, RunStatus::Succeeded);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn begin_task(&self, name: &str, meta: Value) -> Result<TaskHandle, ExecuteError> {
         self.open_for_work()?;
         TaskHandle::begin(Arc::clone(&self.inner), new_task(name, meta))
@@ -307,6 +329,25 @@ impl Domain {
     ///
     /// # Errors
     /// [`NotActive`] says why there is nothing to stop.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::time::Duration;
+    /// use xioflow_kernel::journal::Outcome;
+    /// use xioflow_kernel::{Command, NotActive, StopManner};
+    ///
+    /// let running = domain.operation(Command::new("/bin/sleep").arg("600"))?.id("server").start()?;
+    /// while domain.cancel("server", StopManner::Terminate, Duration::from_secs(2)).is_err() {
+    ///     std::thread::yield_now(); // it has not been submitted yet
+    /// }
+    /// assert_eq!(running.wait()?.status, Outcome::Cancelled);
+    /// let late = domain.cancel("server", StopManner::Terminate, Duration::from_secs(2));
+    /// assert!(matches!(late, Err(NotActive::AlreadyCompleted { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cancel(
         &self,
         operation_id: &str,

@@ -5,22 +5,42 @@
 //! process still waits at a gate, its whole tree is held by a helper of its own, and its result
 //! is committed once, with what was observed and nothing else.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
-//! use xioflow_kernel::{Command, Domain};
+//! use xioflow_kernel::{Command, DomainOptions, TreeSettlement};
 //!
-//! let domain = Domain::open(".xioflow")?;
+//! # let stage = xioflow_kit::Stage::new();
+//! # let (folder, helper) = (stage.domain(), stage.program("xioflow-reaper"));
+//! let domain = DomainOptions::default().helper(helper).open(folder)?;
 //! let result = domain
-//!     .operation(Command::new("cargo").args(["test"]).inherit_env())?
-//!     .id("tests-of-commit-1f3a")
+//!     .operation(Command::new("uname").arg("-s").inherit_env())?
+//!     .id("kernel-name")
 //!     .timeout(Duration::from_secs(600))
 //!     .lease("workspace:write:.")
 //!     .run()?;
-//! println!("{}: exit {:?}, tree {:?}", result.status, result.exit_code, result.tree_settlement);
+//! println!("{}: exit {:?}", result.status, result.exit_code);
+//! assert_eq!(result.tree_settlement, Some(TreeSettlement::Empty));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The same id again returns the recorded result and runs nothing.
+//! The same id again returns the recorded result and runs nothing. [`Domain::open`] does the same
+//! with the helper that stands beside the program.
+//!
+//! # The parts
+//!
+//! - A [`Command`] is what is to be run, exactly. There is no shell, and nothing is added.
+//! - A [`Domain`] executes it as an operation, put together by an [`OperationBuilder`]: its id, its
+//!   limits, its resources. [`OperationHandle`], [`Canceller`] and [`Subscription`] are its handles
+//!   while it runs.
+//! - An [`OperationResult`] is what was observed. It exists for every command that was let run, also
+//!   for one that failed, timed out, was cancelled, or could not be started; an [`ExecuteError`] means
+//!   that there is none.
+//! - Operations belong to Runs, and Runs to Tasks. Most hosts need neither: an operation has a Run of its
+//!   own unless its host opened one ([`Domain::begin_run`], [`Domain::begin_task`]).
+//! - The record is read through [`journal`], beside a running owner as well.
+//!
+//! Facts have three values: yes, no, and cannot tell. What nobody saw is `None` and never a plausible
+//! value; an end that cannot be proven is [`journal::Outcome::Indeterminate`], and keeps its leases.
 //!
 //! What this library does not do: it never waits for children that it did not start (unless its
 //! host asked it to adopt orphans, [`DomainOptions::adopt_orphans`]), sets no signal handler, and

@@ -17,7 +17,6 @@ use crate::domain::Inner;
 use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES, TIMEOUT_MAX};
 use crate::fingerprint::{Inputs, fingerprint};
 use crate::flight::{Flight, Joined, Submission};
-use crate::names::new_id;
 use crate::output::{Feed, Feeds};
 use crate::result::{OperationResult, Reuse};
 
@@ -46,9 +45,7 @@ pub(super) fn execute(
         resources: &spec.leases,
         timeout_ms: spec.timeout.map(millis),
     });
-    // An id that we make is new; one that the caller chose may be anything.
-    let chosen = spec.id.is_some();
-    let id = spec.id.take().unwrap_or_else(|| new_id("op"));
+    let id = spec.id.clone();
     check_id(&id)?;
     control.set_operation(&id);
     check_run(inner, &spec.membership)?;
@@ -84,7 +81,10 @@ pub(super) fn execute(
             Submission::Closed => return Err(ExecuteError::DomainClosed),
         }
     };
-    if chosen && let Some(recorded) = inner.journal.operation(&id)? {
+    // An id that was made here is new.
+    if spec.id_is_chosen
+        && let Some(recorded) = inner.journal.operation(&id)?
+    {
         return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
     }
     if let Some(feed) = feed {

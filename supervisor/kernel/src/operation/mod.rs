@@ -20,6 +20,7 @@ use crate::command::Command;
 use crate::control::{Control, Wish};
 use crate::domain::Inner;
 use crate::error::{ExecuteError, NotActive};
+use crate::names::new_id;
 use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Subscription, feed};
 use crate::result::OperationResult;
 use crate::stdin::{StdinReader, StdinWriter, stream};
@@ -72,7 +73,9 @@ impl Membership {
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) command: Command,
-    pub(crate) id: Option<String>,
+    pub(crate) id: String,
+    /// Whether the caller chose the id, so that it may be that of an earlier submission.
+    pub(crate) id_is_chosen: bool,
     pub(crate) name: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) timeout_grace: Duration,
@@ -110,7 +113,8 @@ impl OperationBuilder {
         })?;
         let spec = Spec {
             command,
-            id: None,
+            id: new_id("op"),
+            id_is_chosen: false,
             name: None,
             timeout: None,
             timeout_grace: DEFAULT_TIMEOUT_GRACE,
@@ -131,11 +135,48 @@ impl OperationBuilder {
         })
     }
 
-    /// Sets its id, the idempotency key: it is executed at most once in the life of the domain.
+    /// Sets its id, the idempotency key: 1 to 4096 bytes of any kind, unique in the domain across
+    /// its Runs. Without one it has a new id, which no other submission can have.
+    ///
+    /// The same id with the same inputs is executed at most once in the life of the domain:
+    ///
+    /// | what is there under this id | the same inputs | other inputs |
+    /// | --- | --- | --- |
+    /// | nothing | it is executed | it is executed |
+    /// | the operation in flight here | it is joined | [`ExecuteError::IdConflict`] |
+    /// | a result | the recorded result | [`ExecuteError::IdConflict`] |
+    /// | an indeterminate result | that, untouched; its leases stay | [`ExecuteError::IdConflict`] |
+    /// | an unfinished operation of nobody here | [`ExecuteError::RecoveryRequired`] | [`ExecuteError::IdConflict`] |
+    ///
+    /// Inputs are program, arguments, working directory, variables that were set, whether the
+    /// environment is inherited, standard input, resources, and the time limit. Its name and how
+    /// much of its output is kept are none. [`OperationResult::reused`] says which case it was.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::{Command, Reuse};
+    ///
+    /// let charge = || Command::new("/bin/sh").args(["-c", "echo charged >> ledger"]).cwd(stage.path(""));
+    /// let first = domain.operation(charge())?.id("charge-order-17").run()?;
+    /// let again = domain.operation(charge())?.id("charge-order-17").run()?;
+    /// assert_eq!((first.reused, again.reused), (Reuse::Executed, Reuse::ReplayedRecorded));
+    /// assert_eq!(std::fs::read_to_string(stage.path("ledger"))?, "charged\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.spec.id = Some(id.into());
+        self.spec.id = id.into();
+        self.spec.id_is_chosen = true;
         self
+    }
+
+    /// Its id: the one that was chosen, or a new one.
+    #[must_use]
+    pub fn operation_id(&self) -> &str {
+        &self.spec.id
     }
 
     /// Sets its name, for people; the program's name by default.
@@ -145,28 +186,82 @@ impl OperationBuilder {
         self
     }
 
-    /// Stops it when it has run this long.
+    /// Stops it when it has run this long, counted from the opening of its gate. None by default.
+    ///
+    /// The whole tree is asked to end (SIGTERM) and, after [`OperationBuilder::timeout_grace`],
+    /// killed; the output pipes then have at most 1 s more. So there is a result within limit,
+    /// grace and drain, whatever the tree does; only processes that no signal ends can add the
+    /// 5 s for which killing is tried. The result is `failed` and `timed_out`, with everything
+    /// that was printed until then.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::time::Duration;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::TerminationReason;
+    ///
+    /// let hangs = Command::new("/bin/sh").args(["-c", "echo begun; sleep 600"]);
+    /// let result = domain.operation(hangs)?.timeout(Duration::from_millis(200)).run()?;
+    /// assert_eq!(result.termination_reason, Some(TerminationReason::TimedOut));
+    /// assert_eq!(result.stdout, "begun\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.spec.timeout = Some(timeout);
         self
     }
 
-    /// Sets how long it may take to end by itself after its timeout, before it is killed.
+    /// Sets how long it may take to end by itself after its timeout, before it is killed; 1.5 s by
+    /// default.
     #[must_use]
     pub fn timeout_grace(mut self, grace: Duration) -> Self {
         self.spec.timeout_grace = grace;
         self
     }
 
-    /// Asks for an exclusive resource, held from before it starts until its result is recorded.
+    /// Asks for an exclusive resource, held from before it starts until its result is recorded. An
+    /// indeterminate operation keeps what it holds.
+    ///
+    /// A resource is any name that is not empty. `workspace:write:DIR` names a folder by its real
+    /// path, and overlaps with every folder in it and around it. An operation gets all of its
+    /// resources or none; whoever waits is served in order.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::{Command, ExecuteError};
+    ///
+    /// let held = domain.operation(Command::new("/bin/sleep").arg("600"))?.lease("port:8080");
+    /// let holder = held.operation_id().to_owned();
+    /// let held = held.start()?;
+    /// while domain.journal().leases()?.is_empty() {
+    ///     std::thread::yield_now();
+    /// }
+    /// # use xioflow_kernel::journal::Query;
+    /// let other = domain.operation(Command::new("/bin/true"))?.lease("port:8080").run();
+    /// let Err(ExecuteError::ResourceConflict { resource, holder: named, .. }) = other else {
+    ///     panic!("{other:?}")
+    /// };
+    /// assert_eq!((resource.as_str(), named), ("port:8080", holder));
+    /// held.canceller().cancel()?;
+    /// held.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn lease(mut self, resource: impl Into<String>) -> Self {
         self.spec.leases.push(resource.into());
         self
     }
 
-    /// Sets how long it may wait for its resources; not at all by default.
+    /// Sets how long it may wait for its resources and for a free place
+    /// ([`crate::DomainOptions::max_concurrent_operations`]); not at all by default. When that is
+    /// over, [`ExecuteError::ResourceConflict`] names who has them.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.spec.wait = wait;
@@ -208,7 +303,24 @@ impl OperationBuilder {
         self
     }
 
-    /// Gives a handle that stops it, usable from any thread and before it starts.
+    /// Gives a handle that stops it, usable from any thread and before it starts: a stop in any
+    /// phase ends in exactly one result, and one before the command runs in `cancelled` without it.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::Outcome;
+    ///
+    /// let operation = domain.operation(Command::new("/bin/sleep").arg("600"))?;
+    /// let canceller = operation.canceller();
+    /// std::thread::spawn(move || canceller.cancel());
+    /// let result = operation.run()?;
+    /// assert_eq!(result.status, Outcome::Cancelled);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller {
@@ -216,9 +328,33 @@ impl OperationBuilder {
         }
     }
 
-    /// Subscribes to its output while it comes. There is one subscription; a later one replaces
-    /// an earlier one. If the submission joins an operation that runs already, what comes from
-    /// then on is seen.
+    /// Subscribes to its output while it comes. There is one subscription for a submission; a later
+    /// one replaces an earlier one. If the submission joins an operation that runs already, what
+    /// comes from then on is seen.
+    ///
+    /// At most 1 MiB waits for a subscriber. The command never does: what comes faster is noted
+    /// as a [`crate::Piece::Gap`], which can be read from where the output is stored.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::{Command, Piece};
+    ///
+    /// let mut operation = domain.operation(Command::new("/bin/sh").args(["-c", "echo one; echo two"]))?;
+    /// let output = operation.subscribe();
+    /// let running = operation.start()?;
+    /// let mut printed = Vec::new();
+    /// while let Some(piece) = output.next_piece() {
+    ///     if let Piece::Data { bytes, .. } = piece {
+    ///         printed.extend(bytes);
+    ///     }
+    /// }
+    /// assert_eq!(printed, b"one\ntwo\n");
+    /// running.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn subscribe(&mut self) -> Subscription {
         let (sender, subscription) = feed(Arc::clone(&self.control));
@@ -238,6 +374,10 @@ impl OperationBuilder {
 
     /// Executes it on this thread and returns when its result is recorded.
     ///
+    /// Nothing of the command runs before its intent, its leases and the identity of its process
+    /// are durable. If the host dies after that, its helper ends the tree and leaves word of it,
+    /// and whoever opens the domain next settles the operation by that evidence.
+    ///
     /// # Errors
     /// [`ExecuteError`] says by cause why there is no result; a command that fails, cannot start,
     /// times out or is cancelled has one.
@@ -253,12 +393,13 @@ impl OperationBuilder {
         result
     }
 
-    /// Executes it on a thread of its own.
+    /// Executes it on a thread of its own. Dropping the handle lets it go on.
     ///
     /// # Errors
     /// [`ExecuteError::System`] if there can be no thread.
     pub fn start(self) -> Result<OperationHandle, ExecuteError> {
         let canceller = self.canceller();
+        let operation_id = self.spec.id.clone();
         let thread = thread::Builder::new()
             .name("xioflow-op".to_owned())
             .spawn(move || self.run())
@@ -266,13 +407,18 @@ impl OperationBuilder {
                 act: "start a thread",
                 source,
             })?;
-        Ok(OperationHandle { canceller, thread })
+        Ok(OperationHandle {
+            operation_id,
+            canceller,
+            thread,
+        })
     }
 }
 
 /// An operation that runs on a thread of its own.
 #[derive(Debug)]
 pub struct OperationHandle {
+    operation_id: String,
     canceller: Canceller,
     thread: thread::JoinHandle<Result<OperationResult, ExecuteError>>,
 }
@@ -282,6 +428,12 @@ impl OperationHandle {
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn operation_id(&self) -> &str {
+        &self.operation_id
     }
 
     /// Waits for its result.
