@@ -25,5 +25,7 @@ pub mod wait;
 
 pub use holder::{Holder, Order, Received};
 pub use run::{Finished, Run, Started};
-pub use stage::{Stage, each_user, fixture_pids, running_as_root};
+pub use stage::{
+    BIN_DIR_VARIABLE, PROGRAMS, Stage, bin_dir, each_user, fixture_pids, running_as_root,
+};
 pub use wait::Deadline;

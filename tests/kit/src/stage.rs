@@ -19,10 +19,11 @@ use crate::wait::{self, Deadline};
 /// The variable that marks every process of a stage.
 const NONCE_VARIABLE: &str = "XIOFLOW_TEST_NONCE";
 /// Names the folder of the programs under test, when they are not beside the test itself.
-const BIN_DIR_VARIABLE: &str = "XIOFLOW_TEST_BIN_DIR";
+pub const BIN_DIR_VARIABLE: &str = "XIOFLOW_TEST_BIN_DIR";
 /// `nobody` on every distribution.
 const ORDINARY_ID: u32 = 65534;
-const PROGRAMS: [&str; 4] = [
+/// The project's programs that a stage has, where they are built.
+pub const PROGRAMS: [&str; 4] = [
     "xioflow",
     "xioflow-reaper",
     "xioflow-fixture",
@@ -366,7 +367,11 @@ pub fn running_as_root() -> bool {
 /// Where the programs under test are: the folder that is named, else the profile's folder of
 /// this very test (`target/<profile>/deps/<test>` is two below it). An example in documentation is
 /// built elsewhere, so for it the workspace's own folder is looked at.
-fn bin_dir() -> PathBuf {
+///
+/// # Panics
+/// When neither can be told.
+#[must_use]
+pub fn bin_dir() -> PathBuf {
     env::var_os(BIN_DIR_VARIABLE).map_or_else(
         || {
             profile_dir().unwrap_or_else(|error| {

@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-fixture", &["xioflow-protocol"]),
     ("xioflow-kit", &["xioflow-protocol"]),
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
+    ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,177 @@
+//! Stopping: the whole tree, within bounds, and an error where there is nothing to stop.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::contract::{Contract, Level, Outcome, Unsupported};
+use crate::document::Document;
+use crate::ways::{Client, RefusalKind};
+use crate::work::Work;
+use crate::world::{World, assert_gone, assert_one_result, kinds};
+
+pub(super) const CONTRACTS: &[Contract] = &[
+    Contract {
+        number: 8,
+        title: "a stop reaches the whole group",
+        level: Level::Stop,
+        check: group,
+    },
+    Contract {
+        number: 9,
+        title: "escapees are ended too, or admitted",
+        level: Level::Stop,
+        check: escapees,
+    },
+    Contract {
+        number: 10,
+        title: "pipe holders are reaped and the real exit is kept",
+        level: Level::Stop,
+        check: pipe_holders,
+    },
+    Contract {
+        number: 11,
+        title: "a timeout is bounded whatever escapes",
+        level: Level::Stop,
+        check: bounded_timeout,
+    },
+    Contract {
+        number: 12,
+        title: "stopping what is not active is an error",
+        level: Level::Stop,
+        check: not_active,
+    },
+];
+
+/// Begins a fixture, cancels it once it stands, and returns its result and its pids.
+fn cancelled(
+    client: &dyn Client,
+    world: &World<'_>,
+    (work, ready): (Work, PathBuf),
+) -> Result<(Document, Vec<u32>), Unsupported> {
+    let id = work.id.clone();
+    let work = work.lease("db").grace(Duration::from_millis(200));
+    let submitted = client.submit(&work)?;
+    let pids = world.stage.wait_ready(&ready);
+    submitted.cancel()?.expect("it is active");
+    let result = submitted.wait().expect("a result");
+    assert_one_result(client, &id);
+    Ok((result, pids))
+}
+
+fn group(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    for (id, mode) in [("flat", "flat"), ("chain", "chain")] {
+        let work = world.announced(id, &["spawn-tree", mode, "8"]);
+        let (result, pids) = cancelled(&*client, world, work)?;
+        assert_eq!(pids.len(), 9, "{pids:?}");
+        assert_gone(&pids);
+        result
+            .assert(&json!({
+                "status": "cancelled", "terminationReason": "user_cancelled", "residualPids": [],
+            }))
+            .assert_nothing_invented();
+        assert_eq!(client.leases(), []);
+    }
+    Ok(())
+}
+
+fn escapees(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    for (id, mode) in [
+        ("escaped", &["escape-setsid", "3"][..]),
+        ("deaf", &["escape-setsid", "ignore", "3"]),
+        ("daemon", &["daemonise", "3"]),
+    ] {
+        let (result, pids) = cancelled(&*client, world, world.announced(id, mode))?;
+        assert!(pids.len() > 3, "{pids:?}");
+        match result.text("status") {
+            // Said to be stopped: then nobody lives, and nothing is held.
+            "cancelled" => {
+                result.assert(&json!({ "residualPids": [] }));
+                assert_gone(&pids);
+                assert_eq!(client.leases(), []);
+            }
+            // Admitted: then somebody is named, and the lease is kept.
+            "indeterminate" => {
+                let residual = result.field("residualPids").as_array();
+                assert!(residual.is_some_and(|pids| !pids.is_empty()), "{result}");
+                assert_eq!(client.leases().len(), 1);
+            }
+            other => panic!("{other:?} is no end of a stop, in {result}"),
+        }
+    }
+    Ok(())
+}
+
+/// The contract's own bound, for a command whose timeout is twice that.
+const REAPED_WITHIN: Duration = Duration::from_secs(5);
+
+fn pipe_holders(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    let (work, ready) = world.announced("holder", &["--exit", "0", "hold-pipe", "2"]);
+    let begun = Instant::now();
+    let submitted = client.submit(&work.timeout(2 * REAPED_WITHIN))?;
+    let pids = world.stage.wait_ready(&ready);
+    let result = submitted.wait().expect("a result");
+    let took = begun.elapsed();
+    assert!(took < REAPED_WITHIN, "{took:?} for {result}");
+    result
+        .assert(&json!({
+            "status": "succeeded", "exitCode": 0, "terminationReason": "completed",
+            "residualProcessesReaped": true, "residualPids": [], "treeSettlement": "reaped",
+        }))
+        .assert_nothing_invented();
+    assert_gone(&pids);
+    Ok(())
+}
+
+/// The contract's own figures.
+const TIMEOUT: Duration = Duration::from_millis(600);
+const RESOLVED_WITHIN: Duration = Duration::from_millis(3500);
+
+fn bounded_timeout(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    for (id, mode) in [
+        ("setsid", &["escape-setsid", "ignore", "2"][..]),
+        ("daemon", &["daemonise", "ignore", "2"]),
+    ] {
+        let (work, ready) = world.announced(id, mode);
+        let begun = Instant::now();
+        let submitted = client.submit(&work.timeout(TIMEOUT))?;
+        let pids = world.stage.wait_ready(&ready);
+        let result = submitted.wait().expect("a result");
+        let took = begun.elapsed();
+        assert!(took < RESOLVED_WITHIN, "{took:?} for {result}");
+        result.assert_nothing_invented();
+        if result.text("status") != "indeterminate" {
+            result.assert(&json!({ "status": "failed", "terminationReason": "timed_out" }));
+            assert_gone(&pids);
+        }
+        assert_one_result(&*client, id);
+    }
+    Ok(())
+}
+
+fn not_active(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    let unknown = client.cancel("unknown")?.expect_err("there is none");
+    unknown.assert(RefusalKind::NotFound, &["unknown"]);
+    let work = world.traced("finished");
+    client.submit(&work)?.wait().expect("a result");
+    let before = kinds(&*client, "finished");
+    let finished = client.cancel("finished")?.expect_err("it has ended");
+    finished.assert(RefusalKind::AlreadyCompleted, &["finished"]);
+    assert_eq!(kinds(&*client, "finished"), before);
+    client.close()?;
+    let closed = client
+        .cancel("finished")?
+        .expect_err("the domain is closed");
+    closed.assert(RefusalKind::DomainClosed, &[]);
+    let late = client.submit(&world.traced("late"))?.wait();
+    late.expect_err("the domain is closed")
+        .assert(RefusalKind::DomainClosed, &[]);
+    assert_eq!(client.record("late"), None);
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The suite against the ways of this release. `docs/conformance.md` says how to read it.
+
+use std::process::ExitCode;
+
+use xioflow_conformance::{Way, run_suite, ways};
+
+fn main() -> ExitCode {
+    let ways: [&dyn Way; 2] = [&ways::Embedded, &ways::CommandLine];
+    run_suite(&ways)
+}
