@@ -1,12 +1,14 @@
 //! The command line, with the help that teaches it.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration::parse_duration;
+use crate::range::{Lines, parse_bytes, parse_lines};
 use crate::size::parse_size;
 
 const RUN_HELP: &str = "\
@@ -53,7 +55,7 @@ pub(crate) enum Verb {
     List(ListArgs),
     /// Show one operation with everything that is recorded of it
     Show(ShowArgs),
-    /// Print what an operation printed, byte for byte
+    /// Print what an operation printed, byte for byte, or a part of it
     Logs(LogsArgs),
     /// Print the journal's events
     Events(EventsArgs),
@@ -263,8 +265,20 @@ pub(crate) struct LogsArgs {
     #[arg(long)]
     pub(crate) stderr: bool,
 
+    /// Only bytes FROM up to TO, counted from 0, without TO itself; `FROM-` is all from there on
+    #[arg(long, value_name = "FROM-TO", value_parser = parse_bytes, group = "part")]
+    pub(crate) bytes: Option<Range<u64>>,
+
+    /// Only lines A to B, counted from 1, both included; `A-` is all from there on
+    #[arg(long, value_name = "A-B", value_parser = parse_lines, group = "part")]
+    pub(crate) lines: Option<Lines>,
+
+    /// Only the last N lines
+    #[arg(long, value_name = "N", group = "part")]
+    pub(crate) tail: Option<u64>,
+
     /// Go on while the operation runs
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["bytes", "lines"])]
     pub(crate) follow: bool,
 }
 

@@ -12,6 +12,7 @@ mod exit;
 mod failure;
 mod output;
 mod passthrough;
+mod range;
 mod signals;
 mod size;
 mod views;

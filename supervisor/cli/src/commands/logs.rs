@@ -1,18 +1,20 @@
-//! `xioflow logs`: what an operation printed, byte for byte.
+//! `xioflow logs`: what an operation printed, byte for byte, or a part of it.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use xioflow_kernel::journal::{OwnerState, Reader, Stream};
-use xioflow_kernel::{Extent, OutputReader};
+use xioflow_kernel::{Extent, OutputError, OutputReader};
 
 use super::reader;
 use crate::args::{Cli, LogsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::output;
+use crate::range::Lines;
 
 /// What is copied at once.
 const COPY_LEN: usize = 256 * 1024;
@@ -23,29 +25,61 @@ pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
     } else {
         Stream::Stdout
     };
-    let mut log = Log {
-        reader: reader(cli)?,
-        operation_id: args.operation.clone(),
-        stream,
-        onto: Stream::Stdout,
-        printed: 0,
-    };
-    conclude(log.print(args.follow))
+    let mut log = Log::new(reader(cli)?, &args.operation, stream, Stream::Stdout);
+    conclude(log.print(&Part::of(args), args.follow))
 }
 
 /// Prints what a finished operation had printed, each stream on the one it was written to.
 pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Failure> {
     for stream in [Stream::Stdout, Stream::Stderr] {
-        let mut log = Log {
-            reader: Reader::open(domain)?,
-            operation_id: operation_id.to_owned(),
-            stream,
-            onto: stream,
-            printed: 0,
-        };
-        conclude(log.print(false))?;
+        let mut log = Log::new(Reader::open(domain)?, operation_id, stream, stream);
+        conclude(log.print(&Part::All, false))?;
     }
     Ok(())
+}
+
+/// What of a stream is asked for.
+enum Part {
+    All,
+    Bytes(Range<u64>),
+    Lines(Lines),
+    Tail(u64),
+}
+
+impl Part {
+    fn of(args: &LogsArgs) -> Self {
+        match (&args.bytes, args.lines, args.tail) {
+            (Some(bytes), _, _) => Self::Bytes(bytes.clone()),
+            (None, Some(lines), _) => Self::Lines(lines),
+            (None, None, Some(count)) => Self::Tail(count),
+            (None, None, None) => Self::All,
+        }
+    }
+
+    /// Where it is in the stream. Its end is open where the stream may grow.
+    fn find(&self, output: &OutputReader) -> Result<Range<u64>, OutputError> {
+        Ok(match self {
+            Self::All => 0..u64::MAX,
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Lines(lines) => output.lines(lines.first, lines.last)?,
+            Self::Tail(count) => output.tail(*count)?..u64::MAX,
+        })
+    }
+
+    /// What to say if the stream ends before it.
+    fn beyond(&self, output: &OutputReader, stream: Stream) -> Result<Option<String>, OutputError> {
+        let len = output.len()?;
+        let there = match (self, output.line_count()) {
+            (Self::All | Self::Tail(_), _) => return Ok(None),
+            (Self::Lines(_), Some(count)) => format!("{count} lines"),
+            (Self::Lines(_), None) => "fewer lines".to_owned(),
+            (Self::Bytes(_), _) => format!("{len} bytes"),
+        };
+        let yet = if output.is_complete() { "" } else { " so far" };
+        Ok(Some(format!(
+            "{stream} has {there}{yet}, and nothing there"
+        )))
+    }
 }
 
 fn conclude(printed: Result<Code, Stop>) -> Result<Code, Failure> {
@@ -77,24 +111,36 @@ struct Log {
     /// The stream of this program that it goes to.
     onto: Stream,
     printed: u64,
+    until: u64,
 }
 
 impl Log {
-    fn print(&mut self, follow: bool) -> Result<Code, Stop> {
+    fn new(reader: Reader, operation_id: &str, stream: Stream, onto: Stream) -> Self {
+        Self {
+            reader,
+            operation_id: operation_id.to_owned(),
+            stream,
+            onto,
+            printed: 0,
+            until: u64::MAX,
+        }
+    }
+
+    fn print(&mut self, part: &Part, follow: bool) -> Result<Code, Stop> {
         // The watch stands before anything is looked at, so no change falls in between.
         let watch = if follow {
             Some(self.watch().map_err(watch_failed)?)
         } else {
             None
         };
+        let mut ended = self.print_part(part)?;
         loop {
-            let ended = self.print_on()?;
             let Some(watch) = watch.as_ref().filter(|_| !ended) else {
                 return Ok(Code::Ok);
             };
             if self.reader.owner_state() == OwnerState::Free {
                 // It may have been settled a moment before its owner left.
-                if self.print_on()? {
+                if self.print_on(&self.open()?)? {
                     return Ok(Code::Ok);
                 }
                 output::complain(
@@ -103,7 +149,20 @@ impl Log {
                 return Ok(Code::Indeterminate);
             }
             wait(watch).map_err(watch_failed)?;
+            ended = self.print_on(&self.open()?)?;
         }
+    }
+
+    fn print_part(&mut self, part: &Part) -> Result<bool, Stop> {
+        let output = self.open()?;
+        let range = part.find(&output)?;
+        if range.start >= output.len()?
+            && let Some(note) = part.beyond(&output, self.stream)?
+        {
+            output::complain(&note);
+        }
+        (self.printed, self.until) = (range.start, range.end);
+        self.print_on(&output)
     }
 
     fn watch(&self) -> io::Result<OwnedFd> {
@@ -116,36 +175,39 @@ impl Log {
         Ok(watch)
     }
 
+    fn open(&self) -> Result<OutputReader, OutputError> {
+        let artifacts = self.reader.dir().artifacts();
+        OutputReader::open(&self.reader, &artifacts, &self.operation_id, self.stream)
+    }
+
     /// Prints what has come since the last time; says whether the operation has ended, so that
     /// nothing more will.
-    fn print_on(&mut self) -> Result<bool, Stop> {
-        let artifacts = self.reader.dir().artifacts();
-        let output = OutputReader::open(&self.reader, &artifacts, &self.operation_id, self.stream)?;
-        self.copy(&output)?;
-        match output.spill_error() {
-            None => Ok(output.is_complete()),
-            Some(error) => Err(Stop::from(incomplete(error))),
-        }
+    fn print_on(&mut self, output: &OutputReader) -> Result<bool, Stop> {
+        self.copy(output)?;
+        Ok(output.is_complete())
     }
 
     /// Copies as far as it goes. A part that is missing is named where it would stand.
     fn copy(&mut self, output: &OutputReader) -> Result<(), Stop> {
         let mut buffer = vec![0; COPY_LEN];
-        loop {
+        while self.printed < self.until {
             match output.extent(self.printed)? {
-                Extent::End => return Ok(()),
+                Extent::End => break,
                 Extent::Missing { to } => {
-                    if output.spill_error().is_none() {
-                        complain_of_gap(self.stream, self.printed, to);
+                    if let Some(error) = output.spill_error() {
+                        return Err(Stop::from(incomplete(error)));
                     }
+                    complain_of_gap(self.stream, self.printed, to.min(self.until));
                     self.printed = to;
                 }
                 Extent::Stored { .. } => {
-                    let len = output.read_at(self.printed, &mut buffer)?;
+                    let wanted = usize::try_from(self.until - self.printed).unwrap_or(COPY_LEN);
+                    let len = output.read_at(self.printed, &mut buffer[..wanted.min(COPY_LEN)])?;
                     self.write(&buffer[..len])?;
                 }
             }
         }
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {

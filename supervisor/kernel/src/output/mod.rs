@@ -11,6 +11,7 @@ mod feeds;
 mod head_tail;
 mod lines;
 mod room;
+mod seek;
 mod spool;
 mod store;
 mod stored;

@@ -217,13 +217,15 @@ impl OutputReader {
             return Ok(0);
         };
         match file.read_at(buffer, at) {
-            Ok(0) if !buffer.is_empty() => Err(self.failed(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("it ends at byte {at}, before its record does"),
-            ))),
+            Ok(0) if !buffer.is_empty() => Err(self.ended_early(at)),
             Ok(len) => Ok(len),
             Err(source) => Err(self.failed(source)),
         }
+    }
+
+    pub(super) fn ended_early(&self, at: u64) -> OutputError {
+        let what = format!("it ends at byte {at}, before its record does");
+        self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, what))
     }
 
     fn failed(&self, source: io::Error) -> OutputError {
@@ -316,7 +318,7 @@ fn keep_range(reader: &OutputReader, to: u64, kept: &mut HeadTail) -> Result<(),
             Extent::Stored { .. } => {
                 let wanted = usize::try_from(to - at).unwrap_or(READ_LEN).min(READ_LEN);
                 match reader.read_at(at, &mut buffer[..wanted])? {
-                    0 => return Err(reader.failed(io::ErrorKind::UnexpectedEof.into())),
+                    0 => return Err(reader.ended_early(at)),
                     len => kept.push(&buffer[..len]),
                 }
             }

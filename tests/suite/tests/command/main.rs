@@ -6,6 +6,7 @@ mod child;
 mod domain;
 mod exit_status;
 mod input;
+mod logs;
 mod loss;
 mod options;
 mod output;
