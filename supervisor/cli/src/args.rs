@@ -100,8 +100,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// Set a variable (K=V), or pass one through (K); may be repeated
-    #[arg(long, value_name = "K=V")]
+    /// Set a variable (K=V), or pass this program's own through (K), which must be set then; may be
+    /// repeated, and the last of a name counts. Results name variables and never show values
+    #[arg(long, value_name = "K[=V]")]
     pub(crate) env: Vec<OsString>,
 
     /// Begin with an empty environment instead of this one

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use xioflow_kernel::journal::{CommitError, OpenError, ReadError};
-use xioflow_kernel::{DomainError, ExecuteError, OutputError};
+use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError};
 
 use crate::exit::Code;
 use crate::output;
@@ -155,6 +155,10 @@ impl From<DomainError> for Failure {
 impl From<ExecuteError> for Failure {
     fn from(error: ExecuteError) -> Self {
         match &error {
+            ExecuteError::Invalid(InvalidCommand::EnvAbsent { name }) => {
+                let hint = format!("--env {}=VALUE sets it", name.display());
+                Self::of("invalid", Code::Usage, &error).hint(hint)
+            }
             ExecuteError::Invalid(_)
             | ExecuteError::InvalidId { .. }
             | ExecuteError::InvalidTimeout { .. }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::environment::{Environment, Source};
 use crate::observe;
 use crate::stdin::Stdin;
 
@@ -18,9 +19,7 @@ use crate::stdin::Stdin;
 pub struct Command {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
-    /// Variables that were set one by one; they win over inherited ones.
-    pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) inherits_env: bool,
+    pub(crate) environment: Environment,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) stdin: Stdin,
     pub(crate) umask: Option<u32>,
@@ -45,6 +44,12 @@ pub enum InvalidCommand {
         /// The name.
         name: OsString,
     },
+    /// A variable is to be passed on, and the caller has none of that name.
+    #[error("the variable {} is to be passed on and is not set here", name.display())]
+    EnvAbsent {
+        /// The name.
+        name: OsString,
+    },
 }
 
 impl Command {
@@ -54,8 +59,7 @@ impl Command {
         Self {
             program: program.into(),
             args: Vec::new(),
-            env: Vec::new(),
-            inherits_env: false,
+            environment: Environment::default(),
             cwd: None,
             stdin: Stdin::Null,
             umask: None,
@@ -77,34 +81,34 @@ impl Command {
         self
     }
 
-    /// Sets one variable of the environment.
+    /// Sets one variable of the environment. A later mention of the same name, here or in
+    /// [`Command::pass_env`], replaces an earlier one.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        let name = name.into();
-        self.env.retain(|(known, _)| *known != name);
-        self.env.push((name, value.into()));
+        self.environment
+            .name(name.into(), Source::Given(value.into()));
         self
     }
 
-    /// Passes the caller's environment on, as it is when the command is started.
+    /// Passes one variable of the caller's on, with the value that it has when the operation is
+    /// submitted; one that is not set then is refused ([`InvalidCommand::EnvAbsent`]).
+    ///
+    /// That it is passed on is part of what makes the operation the same, its value is not, as
+    /// with [`Command::inherit_env`].
+    #[must_use]
+    pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
+        self.environment.name(name.into(), Source::Caller);
+        self
+    }
+
+    /// Passes the caller's environment on, as it is when the operation is submitted.
     ///
     /// That it is inherited is part of what makes the operation the same; its values are not, or
     /// an id could not be used again from another shell. Set with [`Command::env`] what matters.
     #[must_use]
     pub fn inherit_env(mut self) -> Self {
-        self.inherits_env = true;
+        self.environment.inherits = true;
         self
-    }
-
-    /// The environment as the command gets it.
-    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut environment: Vec<(OsString, OsString)> = Vec::new();
-        if self.inherits_env {
-            let set = |name: &OsString| self.env.iter().any(|(known, _)| known == name);
-            environment.extend(std::env::vars_os().filter(|(name, _)| !set(name)));
-        }
-        environment.extend(self.env.iter().cloned());
-        environment
     }
 
     /// Sets the working directory; a relative one is relative to the caller's.
@@ -154,15 +158,7 @@ impl Command {
         for (index, arg) in self.args.iter().enumerate() {
             no_nul(arg, || format!("argument {}", index + 1))?;
         }
-        for (name, value) in &self.env {
-            if name.is_empty() || name.as_bytes().contains(&b'=') {
-                return Err(InvalidCommand::EnvName { name: name.clone() });
-            }
-            no_nul(name, || format!("the variable name {name:?}"))?;
-            no_nul(value, || {
-                format!("the value of the variable {}", name.display())
-            })?;
-        }
+        self.environment.validate()?;
         self.cwd.as_ref().map_or(Ok(()), |cwd| {
             no_nul(cwd.as_os_str(), || "the working directory".to_owned())
         })
@@ -208,7 +204,7 @@ impl Folder {
     }
 }
 
-fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), InvalidCommand> {
+pub(crate) fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), InvalidCommand> {
     if text.as_bytes().contains(&0) {
         return Err(InvalidCommand::Nul { what: what() });
     }
@@ -220,27 +216,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::os::unix::ffi::OsStringExt;
-
-    #[test]
-    fn a_later_value_replaces_an_earlier_one() {
-        let command = Command::new("true")
-            .env("A", "1")
-            .env("B", "2")
-            .env("A", "3");
-        let expected = [("B", "2"), ("A", "3")].map(|(n, v)| (n.into(), v.into()));
-        assert_eq!(command.env, expected);
-    }
-
-    #[test]
-    fn a_set_variable_wins_over_an_inherited_one() {
-        let command = Command::new("true").inherit_env().env("PATH", "/only");
-        let environment = command.environment();
-        let paths: Vec<_> = environment
-            .iter()
-            .filter(|(name, _)| name == "PATH")
-            .collect();
-        assert_eq!(paths, [&("PATH".into(), "/only".into())]);
-    }
 
     #[test]
     fn bad_strings_are_named() {

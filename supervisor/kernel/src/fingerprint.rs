@@ -10,6 +10,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::command::Command;
+use crate::environment::{Environment, Source};
 use crate::output::hex;
 use crate::stdin::Stdin;
 
@@ -35,22 +36,10 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
         inputs.command.args.iter().map(|arg| arg.as_bytes()),
     );
     hash.field("cwd", inputs.cwd.as_os_str().as_bytes());
-    let mut env: Vec<(&[u8], &[u8])> = inputs
-        .command
-        .env
-        .iter()
-        .map(|(n, v)| (n.as_bytes(), v.as_bytes()))
-        .collect();
-    env.sort_unstable();
-    hash.list(
-        "variable",
-        env.into_iter().flat_map(|(name, value)| [name, value]),
-    );
+    hash.environment(&inputs.command.environment);
     let mut resources: Vec<&[u8]> = inputs.resources.iter().map(String::as_bytes).collect();
     resources.sort_unstable();
     hash.list("resource", resources.into_iter());
-    // Not the inherited values: they differ from shell to shell, and an id must work in all.
-    hash.field("inherits", &[u8::from(inputs.command.inherits_env)]);
     hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
     hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
     hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
@@ -80,6 +69,25 @@ impl Fields {
         for value in values {
             self.field(name, value);
         }
+    }
+
+    /// Not the values that the caller has: they differ from shell to shell, and an id must work in
+    /// all of them.
+    fn environment(&mut self, environment: &Environment) {
+        self.field("inherits", &[u8::from(environment.inherits)]);
+        let mut given: Vec<(&[u8], &[u8])> = Vec::new();
+        let mut passed: Vec<&[u8]> = Vec::new();
+        for (name, source) in &environment.named {
+            match source {
+                Source::Given(value) => given.push((name.as_bytes(), value.as_bytes())),
+                Source::Caller => passed.push(name.as_bytes()),
+            }
+        }
+        given.sort_unstable();
+        passed.sort_unstable();
+        let given = given.into_iter();
+        self.list("variable", given.flat_map(|(name, value)| [name, value]));
+        self.list("passed", passed.into_iter());
     }
 
     fn stdin(&mut self, stdin: &Stdin) {
@@ -143,6 +151,8 @@ mod tests {
             Command::new("x").arg("b"),
             Command::new("x").arg("a").arg(""),
             Command::new("x").arg("a").env("A", "1"),
+            Command::new("x").arg("a").env("A", ""),
+            Command::new("x").arg("a").pass_env("A"),
             Command::new("x").arg("a").inherit_env(),
             Command::new("x").arg("a").umask(0o22),
             Command::new("x").arg("a").stdin(Stdin::text("in")),

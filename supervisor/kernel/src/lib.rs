@@ -55,6 +55,7 @@ mod command;
 mod control;
 mod deadline;
 mod domain;
+mod environment;
 mod error;
 mod fingerprint;
 mod flight;
@@ -93,8 +94,8 @@ pub use output::{
 };
 pub use recovery::{Decision, Verdict};
 pub use result::{
-    Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope, SpawnFailure, StopRecord,
-    SurvivorRecord, TreeSettlement,
+    EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope,
+    SpawnFailure, StopRecord, SurvivorRecord, TreeSettlement,
 };
 pub use run::{RunHandle, TaskHandle};
 pub use stdin::{Stdin, StdinWriter};

@@ -143,6 +143,26 @@ pub struct ProcessIdentity {
     pub command_fingerprint: Option<String>,
 }
 
+/// The environment of a command by the names of its variables. Values can be secrets and are
+/// nowhere but in the command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvironmentNames {
+    /// Whether that of the caller was passed on.
+    pub inherited: bool,
+    /// Variables that were given with a value, sorted, the first 256.
+    pub set: Vec<String>,
+    /// Variables of the caller's that were passed on by name, likewise.
+    pub passed: Vec<String>,
+    /// Variables of the caller's that the command did not get, likewise. They are not recorded:
+    /// null for a result that comes from the record.
+    #[serde(default)]
+    pub withheld: Option<Vec<String>>,
+    /// How many those are in all; null likewise.
+    #[serde(default)]
+    pub withheld_total: Option<u32>,
+}
+
 /// The result of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -258,6 +278,9 @@ pub struct OperationResult {
     /// The time limit that was in force, in milliseconds; null without one.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// Which variables its environment had; null where the submission was not seen.
+    #[serde(default)]
+    pub environment: Option<EnvironmentNames>,
     /// From the submission to the result, in milliseconds; null when this process did not see both.
     pub duration_ms: Option<u64>,
     /// When the result was made, RFC 3339.
@@ -268,6 +291,16 @@ pub struct OperationResult {
     /// The same in full: whether it was executed for this submission, joined or replayed.
     #[serde(default)]
     pub reused: Reuse,
+}
+
+impl EnvironmentNames {
+    fn as_recorded(&self) -> Self {
+        Self {
+            withheld: None,
+            withheld_total: None,
+            ..self.clone()
+        }
+    }
 }
 
 impl SpawnFailure {
@@ -375,9 +408,10 @@ impl OperationResult {
     }
 
     /// The result as it is recorded: everything but the text of the output, which is stored once,
-    /// beside it.
-    pub(crate) fn without_output(&self) -> Self {
+    /// beside it, and what is about the caller and not about the operation.
+    pub(crate) fn as_recorded(&self) -> Self {
         Self {
+            environment: self.environment.as_ref().map(EnvironmentNames::as_recorded),
             stdout: String::new(),
             stderr: String::new(),
             stdout_base64: None,

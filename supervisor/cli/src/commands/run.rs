@@ -135,27 +135,20 @@ fn command(args: &RunArgs) -> Result<Command, Failure> {
         command = command.inherit_env();
     }
     for variable in &args.env {
-        command = with_variable(command, variable)?;
+        command = with_variable(command, variable);
     }
     Ok(command)
 }
 
-/// `K=V` sets; `K` passes this program's own value through, and says so if there is none.
-fn with_variable(command: Command, variable: &OsStr) -> Result<Command, Failure> {
+/// `K=V` sets; `K` passes this program's own value through.
+fn with_variable(command: Command, variable: &OsStr) -> Command {
     let bytes = variable.as_bytes();
-    if let Some(at) = bytes.iter().position(|byte| *byte == b'=') {
-        let (name, value) = (&bytes[..at], &bytes[at + 1..]);
-        return Ok(command.env(OsStr::from_bytes(name), OsStr::from_bytes(value)));
-    }
-    match std::env::var_os(variable) {
-        Some(value) => Ok(command.env(variable, value)),
-        None => {
-            let message = format!(
-                "--env {} passes a variable through that is not set",
-                variable.display()
-            );
-            Err(Failure::new("invalid", Code::Usage, message).hint("--env NAME=VALUE sets one"))
+    match bytes.iter().position(|byte| *byte == b'=') {
+        Some(at) => {
+            let (name, value) = (&bytes[..at], &bytes[at + 1..]);
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value))
         }
+        None => command.pass_env(variable),
     }
 }
 

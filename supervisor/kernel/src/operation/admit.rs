@@ -35,6 +35,10 @@ pub(super) fn execute(
     if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
         return Err(ExecuteError::InvalidTimeout { timeout });
     }
+    let environment = spec
+        .command
+        .environment
+        .resolve(std::env::vars_os().collect())?;
     let folder = spec.command.folder();
     check_leases(&spec.leases)?;
     normalise_leases(&mut spec.leases);
@@ -94,6 +98,7 @@ pub(super) fn execute(
         id,
         fingerprint,
         folder,
+        environment,
         spec,
         submitted,
         stdin_waited: Duration::ZERO,

@@ -25,6 +25,7 @@ use crate::command::Folder;
 use crate::control::Control;
 use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
+use crate::environment::Resolved;
 use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
 use crate::output::{Drain, Feeds, StreamLimits, artifact_stem};
@@ -52,6 +53,7 @@ pub(super) struct Admitted {
     pub(super) id: String,
     pub(super) fingerprint: String,
     pub(super) folder: Folder,
+    pub(super) environment: Resolved,
     pub(super) spec: Spec,
     pub(super) submitted: Instant,
     /// How much of its timeout went into waiting for the first writer of a FIFO.
@@ -275,7 +277,12 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
             .chain(&command.args)
             .map(|it| bytes(it))
             .collect(),
-        env: command.environment().iter().map(variable).collect(),
+        env: admitted
+            .environment
+            .variables
+            .iter()
+            .map(variable)
+            .collect(),
         cwd: path.into_os_string().into_vec().into(),
         umask: command.umask,
         limits: Vec::new(),

@@ -92,6 +92,7 @@ pub(super) fn timed_out_before_launch(
 fn blank(admitted: &Admitted) -> OperationResult {
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
     result.timeout_ms = admitted.spec.timeout.map(millis);
+    result.environment = Some(admitted.environment.names.clone());
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
     result
 }
@@ -117,6 +118,7 @@ pub(super) fn finish(
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
     result.timeout_ms = admitted.spec.timeout.map(millis);
+    result.environment = Some(admitted.environment.names.clone());
     let mut outputs = Vec::new();
     let mut leftovers = Vec::new();
     for drain in observed.drains {
@@ -263,7 +265,7 @@ pub(crate) fn finish_change(result: &OperationResult, outputs: Vec<Output>) -> C
     Change::FinishOperation(Box::new(Finish {
         operation_id: result.operation_id.clone(),
         outcome: result.status,
-        result: as_json(&result.without_output()),
+        result: as_json(&result.as_recorded()),
         outputs: outputs.into_iter().filter(worth_keeping).collect(),
         release_resources: result.status != Outcome::Indeterminate,
     }))

@@ -374,6 +374,7 @@ impl OperationResult {
             supervisor_gap_ms: None,
             suspended_ms: None,
             timeout_ms: None,
+            environment: None,
             duration_ms: None,
             completed_at: clock::now_text(),
             replayed: false,

@@ -85,3 +85,13 @@ fn it_runs_where_our_own_descriptors_are_closed() {
         std::fs::remove_file(&trace).expect("a file of the stage");
     });
 }
+
+#[test]
+fn a_broken_pipe_ends_it_whatever_signals_we_have_inherited() {
+    let stage = Stage::new();
+    let line = "exec env --ignore-signal=PIPE --block-signal=TERM \"$0\" run -- \
+                sh -c '{ yes; echo $? >status; } | head -n 1 >/dev/null'";
+    by_shell(&stage, line).assert_code(0);
+    let status = std::fs::read_to_string(stage.path("status")).expect("the status of yes");
+    assert_eq!(status, "141\n");
+}

@@ -4,6 +4,7 @@ mod budget;
 mod bytes;
 mod child;
 mod domain;
+mod environment;
 mod exit_status;
 mod input;
 mod logs;

@@ -34,52 +34,6 @@ fn a_folder_that_is_missing_is_named() {
 }
 
 #[test]
-fn variables_are_added_to_those_inherited() {
-    let stage = Stage::new();
-    let words = shell("echo $GIVEN:$INHERITED:$HOME");
-    let finished = run(&stage, &["--env", "GIVEN=a=b"], &words)
-        .env("INHERITED", "i")
-        .env("HOME", "h")
-        .finish();
-    finished.assert_code(0).assert_stdout("a=b:i:h\n");
-}
-
-#[test]
-fn a_cleared_environment_has_only_what_is_named() {
-    each_user(|stage| {
-        let program = stage.fixture();
-        let words = [text(&program), "env"];
-        run(stage, &["--clear-env"], &words)
-            .finish()
-            .assert_code(0)
-            .assert_stdout("");
-        let options = ["--clear-env", "--env", "A=1", "--env", "KEPT"];
-        let finished = run(stage, &options, &words)
-            .env("KEPT", "k")
-            .env("OTHER", "o")
-            .finish();
-        finished.assert_code(0);
-        let mut entries: Vec<_> = finished
-            .stdout
-            .split(|byte| *byte == 0)
-            .filter(|one| !one.is_empty())
-            .collect();
-        entries.sort_unstable();
-        assert_eq!(entries, [&b"A=1"[..], b"KEPT=k"], "{finished}");
-    });
-}
-
-#[test]
-fn a_variable_that_is_not_there_cannot_be_passed_through() {
-    let stage = Stage::new();
-    let finished = run(&stage, &["--env", "ABSENT"], &["echo", "ran"]).finish();
-    finished
-        .assert_code(64)
-        .assert_stdout("")
-        .assert_complains("ABSENT");
-}
-
-#[test]
 fn an_operation_runs_once() {
     each_user(|stage| {
         let trace = stage.path("trace");

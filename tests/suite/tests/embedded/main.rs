@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod cancel_by_id;
+mod environment;
 mod fifo;
 mod identity;
 mod joining;
