@@ -173,6 +173,11 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// With --json: each stream also as a text to read, stdoutView and stderrView, with the last
+    /// frame of redrawn lines only and without terminal control; what that leaves out is counted
+    #[arg(long, requires = "json")]
+    pub(crate) text_view: bool,
+
     /// Say nothing on standard error but what explains an exit status of ours
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -277,6 +282,11 @@ pub(crate) struct LogsArgs {
     /// Only the last N lines
     #[arg(long, value_name = "N", group = "part")]
     pub(crate) tail: Option<u64>,
+
+    /// As a text to read instead of byte for byte: the last frame of redrawn lines only, no terminal
+    /// control, no invalid characters
+    #[arg(long)]
+    pub(crate) text: bool,
 
     /// Go on while the operation runs
     #[arg(long, conflicts_with_all = ["bytes", "lines"])]

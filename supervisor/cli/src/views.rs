@@ -5,7 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::Value;
-use xioflow_kernel::journal::{Event, Lease, LockNote, Operation, OwnerState, Run};
+use xioflow_kernel::journal::{Event, Lease, LockNote, Operation, OwnerState, Run, Stream};
+use xioflow_kernel::{OperationResult, TextView, text_view};
 
 /// A time, RFC 3339 in UTC.
 pub(crate) fn time(ms: i64) -> String {
@@ -92,6 +93,27 @@ impl OperationView {
             holder: operation.holder.clone(),
             spawn_gated: operation.spawn_gated,
             result,
+        }
+    }
+}
+
+/// A result with its output as texts to read.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WithViews<'a> {
+    #[serde(flatten)]
+    result: &'a OperationResult,
+    stdout_view: TextView,
+    stderr_view: TextView,
+}
+
+impl<'a> WithViews<'a> {
+    pub(crate) fn of(result: &'a OperationResult) -> Self {
+        let view = |stream| text_view(&result.kept_output(stream));
+        Self {
+            result,
+            stdout_view: view(Stream::Stdout),
+            stderr_view: view(Stream::Stderr),
         }
     }
 }

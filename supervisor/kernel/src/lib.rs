@@ -72,6 +72,7 @@ mod run;
 mod sanitise;
 mod stdin;
 mod stop;
+mod text_view;
 
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
@@ -100,5 +101,7 @@ pub use result::{
 pub use run::{RunHandle, TaskHandle};
 pub use stdin::{Stdin, StdinWriter};
 pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
+
+pub use text_view::{TextFilter, TextView, text_view};
 
 pub use xioflow_journal as journal;

@@ -2,6 +2,8 @@
 //!
 //! What was not observed is null, never a plausible value.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -405,6 +407,19 @@ impl OperationResult {
         };
         self.output_ref = first(&self.stdout_ref, &self.stderr_ref);
         self.output_hash = first(&self.stdout_hash, &self.stderr_hash);
+    }
+
+    /// What the result holds of a stream, exactly: the bytes that `stdout` and `stderr` show as text.
+    #[must_use]
+    pub fn kept_output(&self, stream: Stream) -> Cow<'_, [u8]> {
+        let (text, base64) = match stream {
+            Stream::Stdout => (&self.stdout, &self.stdout_base64),
+            Stream::Stderr => (&self.stderr, &self.stderr_base64),
+        };
+        let exact = base64
+            .as_ref()
+            .and_then(|base64| STANDARD.decode(base64).ok());
+        exact.map_or(Cow::Borrowed(text.as_bytes()), Cow::Owned)
     }
 
     /// The result as it is recorded: everything but the text of the output, which is stored once,

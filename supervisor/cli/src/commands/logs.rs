@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use xioflow_kernel::journal::{OwnerState, Reader, Stream};
-use xioflow_kernel::{Extent, OutputError, OutputReader};
+use xioflow_kernel::{Extent, OutputError, OutputReader, TextFilter};
 
 use super::reader;
 use crate::args::{Cli, LogsArgs};
@@ -26,7 +26,11 @@ pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
         Stream::Stdout
     };
     let mut log = Log::new(reader(cli)?, &args.operation, stream, Stream::Stdout);
-    conclude(log.print(&Part::of(args), args.follow))
+    if args.text {
+        log.filter = Some(TextFilter::default());
+    }
+    let printed = log.print(&Part::of(args), args.follow);
+    conclude(printed.and_then(|code| log.conclude_text().map(|()| code)))
 }
 
 /// Prints what a finished operation had printed, each stream on the one it was written to.
@@ -112,6 +116,8 @@ struct Log {
     onto: Stream,
     printed: u64,
     until: u64,
+    /// Makes text of it, if that was asked for.
+    filter: Option<TextFilter>,
 }
 
 impl Log {
@@ -123,6 +129,7 @@ impl Log {
             onto,
             printed: 0,
             until: u64::MAX,
+            filter: None,
         }
     }
 
@@ -197,6 +204,7 @@ impl Log {
                     if let Some(error) = output.spill_error() {
                         return Err(Stop::from(incomplete(error)));
                     }
+                    self.flush_text()?;
                     complain_of_gap(self.stream, self.printed, to.min(self.until));
                     self.printed = to;
                 }
@@ -210,14 +218,48 @@ impl Log {
         Ok(())
     }
 
+    /// Prints what is still held back of a line.
+    fn flush_text(&mut self) -> Result<(), Stop> {
+        let mut text = String::new();
+        if let Some(filter) = &mut self.filter {
+            filter.finish(&mut text);
+        }
+        self.put(text.as_bytes())
+    }
+
+    /// Prints the rest of the text, and says what is not in it.
+    fn conclude_text(&mut self) -> Result<(), Stop> {
+        self.flush_text()?;
+        let Some(filter) = &self.filter else {
+            return Ok(());
+        };
+        let (collapsed, replaced) = (filter.collapsed_bytes(), filter.replaced_bytes());
+        if collapsed + replaced > 0 {
+            output::complain(&format!(
+                "{collapsed} bytes of redrawn lines are left out, {replaced} bytes that are no text are marked or left out"
+            ));
+        }
+        Ok(())
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.printed += bytes.len() as u64;
+        match &mut self.filter {
+            None => self.put(bytes),
+            Some(filter) => {
+                let mut text = String::new();
+                filter.push(bytes, &mut text);
+                self.put(text.as_bytes())
+            }
+        }
+    }
+
+    fn put(&self, bytes: &[u8]) -> Result<(), Stop> {
         let written = match self.onto {
             Stream::Stdout => put(&mut io::stdout().lock(), bytes),
             Stream::Stderr => put(&mut io::stderr().lock(), bytes),
         };
-        written.map_err(|_| Stop::ReaderGone)?;
-        self.printed += bytes.len() as u64;
-        Ok(())
+        written.map_err(|_| Stop::ReaderGone)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::exit::{self, Code};
 use crate::failure::Failure;
 use crate::passthrough;
 use crate::signals::{self, CancelledBy};
+use crate::views::WithViews;
 use crate::{domain, output};
 
 mod report;
@@ -77,7 +78,9 @@ fn finish(
     by: &CancelledBy,
 ) -> Result<Code, Failure> {
     let code = exit::of_result(&result, by.signal());
-    if args.json {
+    if args.json && args.text_view {
+        output::print_json(&WithViews::of(&result))?;
+    } else if args.json {
         output::print_json(&result)?;
     } else if result.replayed {
         super::logs::print_recorded(domain.folder(), &result.operation_id)?;

@@ -16,6 +16,7 @@ mod refusal;
 mod start_failure;
 mod stop;
 mod survivors;
+mod text_view;
 
 use std::ffi::OsStr;
 use std::fs;
