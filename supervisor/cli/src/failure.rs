@@ -76,20 +76,25 @@ impl Failure {
         self
     }
 
-    /// What to do about it. Nothing else helps where no file can be opened.
+    /// What to do about it, also where the cause may be that too few files can be opened: not
+    /// everybody below says so (SQLite does not).
     fn advice(&self) -> Option<String> {
-        let allowed = getrlimit(Resource::Nofile).current;
-        let too_few = allowed.is_some_and(|allowed| allowed < OPEN_FILES_NEEDED);
+        let Some(allowed) = getrlimit(Resource::Nofile).current else {
+            return self.hint.clone();
+        };
         let may_be = matches!(self.code, Code::Internal | Code::CannotOpen);
-        let short = self.out_of_files || (too_few && may_be);
-        if !short {
+        if !self.out_of_files && (allowed >= OPEN_FILES_NEEDED || !may_be) {
             return self.hint.clone();
         }
-        let allowed = allowed.map_or_else(|| "unlimited".to_owned(), |allowed| allowed.to_string());
-        Some(format!(
-            "this needs up to {OPEN_FILES_NEEDED} open files beside those it was started with, and \
-             {allowed} are allowed; raise that with `ulimit -n`"
-        ))
+        let limit = format!(
+            "up to {OPEN_FILES_NEEDED} open files are needed beside those this was started with, \
+             and {allowed} are allowed in all; raise that with `ulimit -n`"
+        );
+        match &self.hint {
+            // Nothing else helps.
+            Some(hint) if !self.out_of_files => Some(format!("{hint}; {limit}")),
+            _ => Some(limit),
+        }
     }
 
     /// Says it and gives the exit status.

@@ -365,6 +365,24 @@ impl OperationBuilder {
     /// Gives the other end of its standard input, to be written while it runs, in place of
     /// whatever the command says of it. There is one; a later one replaces an earlier one, which
     /// is then broken.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::io::Write;
+    /// use xioflow_kernel::Command;
+    ///
+    /// let mut operation = domain.operation(Command::new("/usr/bin/sort"))?;
+    /// let mut input = operation.stdin_stream();
+    /// let running = operation.start()?;
+    /// writeln!(input, "b")?;
+    /// writeln!(input, "a")?;
+    /// drop(input);
+    /// assert_eq!(running.wait()?.stdout, "a\nb\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use = "dropping it is the end of the input"]
     pub fn stdin_stream(&mut self) -> StdinWriter {
         let (reader, writer) = stream();

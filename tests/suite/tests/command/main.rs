@@ -16,6 +16,7 @@ mod refusal;
 mod start_failure;
 mod stop;
 mod survivors;
+mod terminal;
 mod text_view;
 
 use std::ffi::OsStr;

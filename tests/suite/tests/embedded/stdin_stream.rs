@@ -163,6 +163,30 @@ fn an_operation_that_is_answered_from_the_record_reads_nothing() {
 }
 
 #[test]
+fn a_submission_that_joins_keeps_its_writer_until_the_end() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let submit = || {
+        let operation = domain.operation(fixture(&stage, &["read-stdin"]));
+        streamed(operation.expect("a builder").id("shared"))
+    };
+    let (mut first, mut writer) = submit();
+    let pieces = first.subscribe();
+    let first = first.start().expect("a thread");
+    writer.write_all(b"heard").expect("it reads");
+    assert_eq!(next_output(&pieces), b"heard");
+    let (second, late) = submit();
+    let second = second.start().expect("a thread");
+    // It has no reader of its own, and waits for the end of the operation that it joins.
+    let waiting = thread::spawn(move || assert_broken(late));
+    drop(writer);
+    assert_eq!(first.wait().expect("a result").stdout, "heard");
+    let second = second.wait().expect("a result");
+    assert_eq!((second.replayed, second.stdout.as_str()), (true, "heard"));
+    waiting.join().expect("the writer is told");
+}
+
+#[test]
 fn an_operation_that_does_not_start_reads_nothing() {
     let stage = Stage::new();
     let domain = open(&stage);
