@@ -114,6 +114,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FROM", default_value = "null")]
     pub(crate) stdin: OsString,
 
+    /// Give the command one pipe for both streams: all it prints is its standard output, in exact
+    /// order. Otherwise each stream keeps its own order, and the order between them is not known
+    #[arg(long)]
+    pub(crate) merge_stderr: bool,
+
     /// Hold an exclusive resource while it runs; may be repeated. `workspace:write:DIR` overlaps
     /// with folders in and around DIR
     #[arg(long, value_name = "NAME")]

@@ -24,6 +24,7 @@ pub struct Command {
     pub(crate) stdin: Stdin,
     pub(crate) umask: Option<u32>,
     pub(crate) no_new_privs: bool,
+    pub(crate) merges_stderr: bool,
 }
 
 /// Why a command cannot be one, whatever the system says.
@@ -64,6 +65,7 @@ impl Command {
             stdin: Stdin::Null,
             umask: None,
             no_new_privs: false,
+            merges_stderr: false,
         }
     }
 
@@ -136,6 +138,18 @@ impl Command {
     #[must_use]
     pub fn no_new_privs(mut self, on: bool) -> Self {
         self.no_new_privs = on;
+        self
+    }
+
+    /// Gives it one pipe for standard output and standard error, so that the order of everything it
+    /// prints is kept exactly. All of it is its standard output then.
+    ///
+    /// With two pipes, which is the default, each keeps its own order. What was written to one before
+    /// something was written to the other may be read after it: whoever looks at both sees an order
+    /// that is right only where the writes lie apart in time.
+    #[must_use]
+    pub fn merge_stderr(mut self, on: bool) -> Self {
+        self.merges_stderr = on;
         self
     }
 

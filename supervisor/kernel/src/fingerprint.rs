@@ -43,6 +43,7 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
     hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
     hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
     hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
+    hash.field("merges", &[u8::from(inputs.command.merges_stderr)]);
     match inputs.streams_stdin {
         // What will be written is not known before it is written.
         true => hash.field("stdin", b"stream"),
@@ -155,6 +156,7 @@ mod tests {
             Command::new("x").arg("a").pass_env("A"),
             Command::new("x").arg("a").inherit_env(),
             Command::new("x").arg("a").umask(0o22),
+            Command::new("x").arg("a").merge_stderr(true),
             Command::new("x").arg("a").stdin(Stdin::text("in")),
             Command::new("x").arg("a").stdin(Stdin::bytes("")),
             Command::new("x").arg("a").stdin(Stdin::File("/in".into())),

@@ -130,7 +130,10 @@ fn command(args: &RunArgs) -> Result<Command, Failure> {
         .command
         .split_first()
         .ok_or_else(|| Failure::new("invalid", Code::Usage, "there is no command to run"))?;
-    let mut command = Command::new(program).args(rest).stdin(stdin(&args.stdin)?);
+    let mut command = Command::new(program)
+        .args(rest)
+        .stdin(stdin(&args.stdin)?)
+        .merge_stderr(args.merge_stderr);
     if let Some(cwd) = &args.cwd {
         command = command.cwd(cwd);
     }

@@ -159,14 +159,19 @@ fn bring_to_gate(
 ) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
     let stem = artifact_stem(&admitted.id);
     let (stdout, stdout_theirs) = output_pipe()?;
-    let (stderr, stderr_theirs) = output_pipe()?;
+    let own_stderr = match admitted.spec.command.merges_stderr {
+        true => None,
+        false => Some(output_pipe()?),
+    };
+    let (stderr, stderr_theirs) = own_stderr.unzip();
     let mut link = inner.helpers.take()?;
     let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
     if let Some(stdin) = stdin {
         descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
     }
     descriptors[LaunchDescriptor::Stdout as usize] = stdout_theirs.as_fd();
-    descriptors[LaunchDescriptor::Stderr as usize] = stderr_theirs.as_fd();
+    descriptors[LaunchDescriptor::Stderr as usize] =
+        stderr_theirs.as_ref().unwrap_or(&stdout_theirs).as_fd();
     let closed = stdin.is_none();
     let travelling = &descriptors[usize::from(closed)..];
     let request = Request::Launch(launch_message(admitted, &stem, closed));
@@ -186,7 +191,10 @@ fn bring_to_gate(
             let drain = |stream, pipe| {
                 Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limits)
             };
-            let drains = [drain(Stream::Stdout, stdout), drain(Stream::Stderr, stderr)];
+            let drains = [
+                drain(Stream::Stdout, Some(stdout)),
+                drain(Stream::Stderr, stderr),
+            ];
             Ok(Ok(Gated {
                 link,
                 root,

@@ -62,16 +62,17 @@ pub(crate) struct Drained {
 }
 
 impl Drain {
+    /// Makes one that empties `pipe`; without one the stream stays empty.
     pub(crate) fn new(
         stream: Stream,
-        pipe: OwnedFd,
+        pipe: Option<OwnedFd>,
         artifacts: Arc<Artifacts>,
         stem: &str,
         limits: StreamLimits,
     ) -> Self {
         Self {
             stream,
-            pipe: Some(pipe),
+            pipe,
             buffer: Vec::new(),
             read_len: FIRST_READ_LEN,
             limits,

@@ -9,6 +9,7 @@ mod exit_status;
 mod input;
 mod logs;
 mod loss;
+mod merge;
 mod options;
 mod output;
 mod reading;
