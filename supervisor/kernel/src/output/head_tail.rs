@@ -185,6 +185,31 @@ mod tests {
         );
     }
 
+    /// Every limit up to where nothing changes any more, and every length around it.
+    #[test]
+    fn no_limit_is_ever_exceeded_and_nothing_that_fits_is_cut() {
+        for limit in 0..300 {
+            for len in 0..limit * 2 + 40 {
+                let all: Vec<u8> = (0..len).map(|at| b"abcdefg\n"[at % 8]).collect();
+                let (one, other) = all.split_at(len / 3);
+                let kept = keep(limit, &[one, other]);
+                assert!(kept.bytes.len() <= limit, "{len} bytes, limit {limit}");
+                assert_eq!(kept.truncated, len > limit);
+                if len <= limit {
+                    assert_eq!(kept.bytes, all);
+                } else if limit < MARKED_LIMIT_MIN {
+                    assert_eq!(kept.bytes, all[..limit]);
+                } else {
+                    let text = String::from_utf8(kept.bytes).unwrap();
+                    let (_, rest) = text.split_once("\n[... truncated ").expect("a marker");
+                    let (missing, _) = rest.split_once(" bytes ...]\n").expect("its end");
+                    let own = text.len() - marker(missing.parse().unwrap()).len();
+                    assert_eq!(own + missing.parse::<usize>().unwrap(), len);
+                }
+            }
+        }
+    }
+
     #[test]
     fn one_byte_more_than_the_limit_is_marked() {
         let kept = keep(100, &[&[b'x'; 101]]);
@@ -225,8 +250,11 @@ mod tests {
     proptest! {
         #[test]
         fn never_longer_than_the_limit(
-            limit in 0usize..600,
-            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
+            limit in prop_oneof![0usize..600, 600usize..100_000],
+            pieces in prop::collection::vec(prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                prop::collection::vec(any::<u8>(), 0..40_000),
+            ], 0..8),
         ) {
             let all: Vec<u8> = pieces.concat();
             let slices: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();

@@ -19,6 +19,7 @@ mod stop;
 mod survivors;
 mod terminal;
 mod text_view;
+mod volume;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -75,3 +75,15 @@ fn a_subscriber_that_never_reads_holds_nothing_up() {
     }
     assert_eq!(seen, 8_000_000, "what was dropped is named");
 }
+
+/// What is missed is missed at random, most often the first line.
+#[test]
+fn both_lines_a_thousand_times() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    for _ in 0..1000 {
+        let command = shell(&stage, "echo first; echo second");
+        let result = domain.run(command).expect("a result");
+        assert_eq!(result.stdout, "first\nsecond\n");
+    }
+}
