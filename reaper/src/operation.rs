@@ -12,7 +12,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use xioflow_protocol::{Exit, Identity, LaunchFailure, Reply, Stage as Step};
-use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above};
+use xioflow_sys::{
+    AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above, set_real_time,
+};
 
 use self::account::Account;
 use crate::channel::Channel;
@@ -254,6 +256,11 @@ impl Operation {
     }
 
     fn carry_out(&mut self, channel: &mut Channel, effect: Effect) -> After {
+        if matches!(effect, Effect::Signal(_) | Effect::Kill) {
+            // Thousands that run must not keep their end from coming. Without the privilege it comes
+            // at the helper's turn among them.
+            let _raised = set_real_time();
+        }
         match effect {
             Effect::NameSurvivors => {
                 let (processes, total) = self.tree.name_survivors();

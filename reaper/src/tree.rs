@@ -27,6 +27,10 @@ const GROUPS_ASKED_MAX: usize = 64;
 /// Most trees are flatter, and for those the walk would be the larger cost.
 const GENERATIONS_MAX: u32 = 4;
 
+/// How often a tree is looked through for those who still move before it is killed. A tree at its
+/// limit of processes cannot grow any more, so each look finds fewer; one without a limit may win.
+const FREEZE_LOOKS_MAX: u32 = 16;
+
 /// One who outlived the root.
 #[derive(Debug)]
 struct Outliver {
@@ -280,12 +284,37 @@ impl Tree {
         }
     }
 
-    /// Kills everything that descends from the helper, also below a parent that does not die.
+    /// Kills everything that descends from the helper, also below a parent that does not die. First
+    /// all of it is stopped: whoever is killed alone makes room for the next one of a tree that forks
+    /// without end, and whoever is stopped does not.
     pub(crate) fn sweep_deep(&mut self) {
         self.sweeps = Sweeps::default();
+        self.freeze();
         if let Ok(listing) = descendants(self.helper.pid) {
             for target in plan(self.helper, &listing.processes) {
                 let _sent = target.send(Signal::KILL);
+            }
+        }
+    }
+
+    /// Stops everyone, until nobody is found who moves.
+    fn freeze(&self) {
+        for _look in 0..FREEZE_LOOKS_MAX {
+            let Ok(listing) = descendants(self.helper.pid) else {
+                return;
+            };
+            let moves = |process: &Descendant| {
+                matches!(
+                    process.state,
+                    ProcessState::Running | ProcessState::Sleeping | ProcessState::Other(_)
+                )
+            };
+            let moving: Vec<_> = listing.processes.into_iter().filter(moves).collect();
+            if moving.is_empty() {
+                return;
+            }
+            for target in plan(self.helper, &moving) {
+                let _sent = target.send(Signal::STOP);
             }
         }
     }

@@ -54,7 +54,7 @@ pub use limit::{getrlimit, setrlimit, umask};
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, PollFd, ppoll};
 pub use privilege::{
     Capabilities, capget, capset, clear_ambient_capabilities, set_child_subreaper, set_dumpable,
-    set_name, set_no_new_privs,
+    set_name, set_no_new_privs, set_real_time,
 };
 pub use process::{
     Fork, GroupId, Pid, SingleThread, exit_group, fork, geteuid, getpid, getppid, group_of, kill,

@@ -48,6 +48,26 @@ pub fn clear_ambient_capabilities() -> Result<(), Errno> {
     )
 }
 
+/// Puts this process before every ordinary one (sched(7), `SCHED_RR` at the lowest priority); its
+/// children are ordinary ones again.
+///
+/// # Errors
+/// EPERM without `CAP_SYS_NICE` and `RLIMIT_RTPRIO`.
+pub fn set_real_time() -> Result<(), Errno> {
+    const POLICY: u32 = raw::SCHED_RR | raw::SCHED_RESET_ON_FORK;
+    let lowest: i32 = 1;
+    // SAFETY: the kernel reads one `struct sched_param`, which is one int, borrowed for the call.
+    unsafe {
+        call!(
+            sched_setscheduler,
+            0usize,
+            POLICY.register(),
+            core::ptr::from_ref(&lowest).register()
+        )
+    }
+    .map(drop)
+}
+
 /// Names this thread; the kernel keeps 15 bytes.
 ///
 /// # Errors
