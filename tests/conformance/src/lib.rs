@@ -39,6 +39,8 @@ pub use contract::{Contract, Level, Outcome, Unsupported};
 pub use contracts::all as contracts;
 pub use document::Document;
 pub use runner::run_suite;
-pub use ways::{Client, Ended, HostRun, Record, Refusal, RefusalKind, Submitted, Terms, Way};
+pub use ways::{
+    Client, Ended, Event, HostRun, Lease, Record, Refusal, RefusalKind, Submitted, Terms, Way,
+};
 pub use work::{Input, Limit, Work};
 pub use world::World;

@@ -185,9 +185,9 @@ fn race(world: &World<'_>, client: &dyn Client) -> Outcome {
         } else {
             "ignore-signals"
         };
-        let (work, ready) = world.announced(&id, &[mode]);
-        let submitted = client.submit(&work.timeout(SHORT).grace(SHORT))?;
-        wait::file(&ready, Deadline::usual());
+        let work = world.fixture(&id, &[mode]).timeout(SHORT).grace(SHORT);
+        let submitted = client.submit(&work)?;
+        world.wait_for_record(&id, |_| true);
         let offset = random_up_to(2 * SHORT);
         // The time is not waited for anything: it is what this varies.
         thread::park_timeout(offset);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use xioflow_kit::fixture_pids;
 
 use crate::contract::{Contract, Level, Outcome, Unsupported};
 use crate::document::Document;
@@ -133,25 +134,49 @@ const RESOLVED_WITHIN: Duration = Duration::from_millis(3500);
 
 fn bounded_timeout(world: &World<'_>) -> Outcome {
     let client = world.client()?;
-    for (id, mode) in [
+    for (name, mode) in [
         ("setsid", &["escape-setsid", "ignore", "2"][..]),
         ("daemon", &["daemonise", "ignore", "2"]),
     ] {
-        let (work, ready) = world.announced(id, mode);
-        let begun = Instant::now();
-        let submitted = client.submit(&work.timeout(TIMEOUT))?;
-        let pids = world.stage.wait_ready(&ready);
-        let result = submitted.wait().expect("a result");
-        let took = begun.elapsed();
-        assert!(took < RESOLVED_WITHIN, "{took:?} for {result}");
-        result.assert_nothing_invented();
-        if result.text("status") != "indeterminate" {
-            result.assert(&json!({ "status": "failed", "terminationReason": "timed_out" }));
-            assert_gone(&pids);
+        // On a busy host the time may be over before anybody has escaped.
+        let ids = (0..ATTEMPTS_MAX).map(|attempt| format!("{name}-{attempt}"));
+        let mut escaped = false;
+        for id in ids {
+            escaped = times_out(world, &*client, &id, mode)?;
+            if escaped {
+                break;
+            }
         }
-        assert_one_result(&*client, id);
+        assert!(escaped, "nobody escapes within {TIMEOUT:?}");
     }
     Ok(())
+}
+
+/// How often a timeout may come before the tree stands.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// Lets an escaping command time out, and says whether its tree stood by then.
+fn times_out(
+    world: &World<'_>,
+    client: &dyn Client,
+    id: &str,
+    mode: &[&str],
+) -> Result<bool, Unsupported> {
+    let (work, ready) = world.announced(id, mode);
+    let begun = Instant::now();
+    let result = client.submit(&work.timeout(TIMEOUT))?.wait();
+    let (result, took) = (result.expect("a result"), begun.elapsed());
+    assert!(took < RESOLVED_WITHIN, "{took:?} for {result}");
+    result.assert_nothing_invented();
+    assert_one_result(client, id);
+    let escaped = ready.exists();
+    if result.text("status") != "indeterminate" {
+        result.assert(&json!({ "status": "failed", "terminationReason": "timed_out" }));
+        if escaped {
+            assert_gone(&fixture_pids(&ready));
+        }
+    }
+    Ok(escaped)
 }
 
 fn not_active(world: &World<'_>) -> Outcome {

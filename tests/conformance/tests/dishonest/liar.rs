@@ -1,0 +1,156 @@
+//! A way that does what the library does, and changes what goes in or what comes out.
+
+use xioflow_conformance::{
+    Client, Ended, Event, HostRun, Lease, Record, Refusal, Submitted, Terms, Unsupported, Way,
+    Work, ways,
+};
+use xioflow_kit::Stage;
+
+/// A way with one lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Liar {
+    pub(crate) name: &'static str,
+    /// The contracts that have to find it.
+    pub(crate) breaks: &'static [u32],
+    /// What each of them says then.
+    pub(crate) told_by: &'static str,
+    pub(crate) work: fn(Work) -> Work,
+    pub(crate) ended: fn(Ended) -> Ended,
+    pub(crate) events: fn(Vec<Event>) -> Vec<Event>,
+    pub(crate) leases: fn(Vec<Lease>) -> Vec<Lease>,
+    pub(crate) cancelled: fn(Result<(), Refusal>) -> Result<(), Refusal>,
+    pub(crate) reported: fn(Result<String, Refusal>) -> Result<String, Refusal>,
+    /// What it does beside its work.
+    pub(crate) aside: fn(),
+}
+
+/// Nothing is changed.
+pub(crate) const HONEST: Liar = Liar {
+    name: "honest",
+    breaks: &[],
+    told_by: "",
+    work: |work| work,
+    ended: |ended| ended,
+    events: |events| events,
+    leases: |leases| leases,
+    cancelled: |cancelled| cancelled,
+    reported: |reported| reported,
+    aside: || {},
+};
+
+impl Way for Liar {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn client<'a>(
+        &'a self,
+        stage: &'a Stage,
+        terms: &Terms,
+    ) -> Result<Box<dyn Client + 'a>, Unsupported> {
+        let client = ways::Embedded.client(stage, terms)?;
+        Ok(Box::new(LyingClient { liar: self, client }))
+    }
+}
+
+struct LyingClient<'a> {
+    liar: &'a Liar,
+    client: Box<dyn Client + 'a>,
+}
+
+impl Client for LyingClient<'_> {
+    fn submit(&self, work: &Work) -> Result<Box<dyn Submitted + '_>, Unsupported> {
+        (self.liar.aside)();
+        let submitted = self.client.submit(&(self.liar.work)(work.clone()))?;
+        Ok(Box::new(LyingSubmitted {
+            liar: self.liar,
+            submitted,
+        }))
+    }
+
+    fn cancel(&self, id: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        self.client.cancel(id).map(self.liar.cancelled)
+    }
+
+    fn close(&self) -> Result<(), Unsupported> {
+        self.client.close()
+    }
+
+    fn another(&self) -> Result<Box<dyn Client + '_>, Unsupported> {
+        let client = self.client.another()?;
+        let liar = self.liar;
+        Ok(Box::new(LyingClient { liar, client }))
+    }
+
+    fn begin_run(&self) -> Result<Box<dyn HostRun + '_>, Unsupported> {
+        let run = self.client.begin_run()?;
+        let liar = self.liar;
+        Ok(Box::new(LyingRun { liar, run }))
+    }
+
+    fn works_beside_others(&self) -> bool {
+        self.client.works_beside_others()
+    }
+
+    fn record(&self, id: &str) -> Option<Record> {
+        self.client.record(id)
+    }
+
+    fn events(&self) -> Vec<Event> {
+        (self.liar.events)(self.client.events())
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        (self.liar.leases)(self.client.leases())
+    }
+
+    fn stored_output(&self, id: &str) -> Vec<u8> {
+        self.client.stored_output(id)
+    }
+}
+
+struct LyingSubmitted<'a> {
+    liar: &'a Liar,
+    submitted: Box<dyn Submitted + 'a>,
+}
+
+impl Submitted for LyingSubmitted<'_> {
+    fn cancel(&self) -> Result<Result<(), Refusal>, Unsupported> {
+        self.submitted.cancel()
+    }
+
+    fn wait_for_output(&mut self, part: &[u8]) {
+        self.submitted.wait_for_output(part);
+    }
+
+    fn wait(self: Box<Self>) -> Ended {
+        (self.liar.ended)(self.submitted.wait())
+    }
+}
+
+struct LyingRun<'a> {
+    liar: &'a Liar,
+    run: Box<dyn HostRun + 'a>,
+}
+
+impl HostRun for LyingRun<'_> {
+    fn id(&self) -> &str {
+        self.run.id()
+    }
+
+    fn submit(&self, work: &Work) -> Result<Box<dyn Submitted + '_>, Unsupported> {
+        self.run.submit(work)
+    }
+
+    fn report_succeeded(&self) -> Result<String, Refusal> {
+        (self.liar.reported)(self.run.report_succeeded())
+    }
+
+    fn report_failed(&self) -> Result<String, Refusal> {
+        (self.liar.reported)(self.run.report_failed())
+    }
+
+    fn status(&self) -> String {
+        self.run.status()
+    }
+}

@@ -1,0 +1,247 @@
+//! The lies, each with the contracts that have to find it.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use xioflow_conformance::{Document, Ended, Work};
+
+use crate::liar::{HONEST, Liar};
+
+/// All of them.
+pub(crate) fn all() -> Vec<Liar> {
+    [RESULTS, RECORDS, WORKS, ANSWERS].concat()
+}
+
+/// Changes a result, if there is one.
+fn with(ended: Ended, change: impl FnOnce(&mut Value)) -> Ended {
+    ended.map(|Document(mut document)| {
+        change(&mut document);
+        Document(document)
+    })
+}
+
+const RESULTS: &[Liar] = &[
+    Liar {
+        name: "invents-an-exit",
+        breaks: &[41],
+        told_by: "not told as it was seen",
+        ended: |ended| {
+            with(ended, |result| {
+                if !result["signal"].is_null() {
+                    result["exitCode"] = json!(137);
+                }
+            })
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "calls-an-unseen-exit-success",
+        breaks: &[6, 18],
+        told_by: "\"status\": \"succeeded\"",
+        ended: |ended| {
+            with(ended, |result| {
+                if result["status"] == "indeterminate" {
+                    result["status"] = json!("succeeded");
+                }
+            })
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "calls-every-tree-empty",
+        breaks: &[10, 62],
+        told_by: "treeSettlement is",
+        ended: |ended| with(ended, |result| result["treeSettlement"] = json!("empty")),
+        ..HONEST
+    },
+    Liar {
+        name: "loses-the-exit-of-a-command-with-survivors",
+        breaks: &[10, 62],
+        told_by: "exitCode is null",
+        ended: |ended| {
+            with(ended, |result| {
+                if result["treeSettlement"] == "reaped" {
+                    result["exitCode"] = Value::Null;
+                }
+            })
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "keeps-a-byte-too-many",
+        breaks: &[2, 3],
+        told_by: " of ",
+        ended: |ended| {
+            with(ended, |result| {
+                let kept = result["stdout"].as_str().unwrap_or_default().len();
+                if result["stdoutTruncated"] == true {
+                    result["stdout"] = json!("x".repeat(kept + 200));
+                }
+            })
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "hides-what-was-not-stored",
+        breaks: &[5],
+        told_by: "spillError",
+        ended: |ended| with(ended, |result| result["spillError"] = Value::Null),
+        ..HONEST
+    },
+    Liar {
+        name: "publishes-another-hash",
+        breaks: &[4, 14, 15],
+        told_by: "stdoutHash",
+        ended: |ended| with(ended, |result| result["stdoutHash"] = json!("00")),
+        ..HONEST
+    },
+    Liar {
+        name: "keeps-silent-about-a-replay",
+        breaks: &[18, 45, 46, 48, 64],
+        told_by: "replayed is false",
+        ended: |ended| with(ended, |result| result["replayed"] = json!(false)),
+        ..HONEST
+    },
+    Liar {
+        name: "tells-each-replay-a-little-differently",
+        breaks: &[45, 48],
+        told_by: "replayed",
+        ended: |ended| {
+            with(ended, |result| {
+                if result["replayed"] == true {
+                    result["durationMs"] = json!(0);
+                }
+            })
+        },
+        ..HONEST
+    },
+];
+
+const RECORDS: &[Liar] = &[
+    Liar {
+        name: "records-results-twice",
+        breaks: &[1, 8, 40, 41],
+        told_by: "2 results",
+        events: |events| {
+            let twice = |event: &xioflow_conformance::Event| {
+                1 + usize::from(event.kind == "OPERATION_RESULT_RECORDED")
+            };
+            let times = events.iter().flat_map(|one| vec![one.clone(); twice(one)]);
+            times.collect()
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "records-an-intent-last",
+        breaks: &[17],
+        told_by: "OPERATION_INTENT_REGISTERED",
+        events: |mut events| {
+            events.sort_by_key(|event| event.kind == "OPERATION_INTENT_REGISTERED");
+            events
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "says-that-nothing-is-held",
+        breaks: &[6, 48],
+        told_by: "left: ",
+        leases: |_| Vec::new(),
+        ..HONEST
+    },
+];
+
+/// Ids that nobody has used.
+fn another_id() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("another-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+const WORKS: &[Liar] = &[
+    Liar {
+        name: "runs-everything-again",
+        breaks: &[18, 45, 47],
+        told_by: "",
+        work: |work| Work {
+            id: another_id(),
+            ..work
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "takes-no-leases",
+        breaks: &[6, 7, 20],
+        told_by: "",
+        work: |work| Work {
+            leases: Vec::new(),
+            ..work
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "takes-one-timeout-for-another",
+        breaks: &[47],
+        told_by: "timeout",
+        work: |work| Work {
+            timeout: work.timeout.map(|_| Duration::from_secs(10)),
+            ..work
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "degrades-a-hard-limit",
+        breaks: &[16],
+        told_by: "it is not enforced",
+        work: |work| Work {
+            hard_limit: None,
+            ..work
+        },
+        ..HONEST
+    },
+];
+
+const ANSWERS: &[Liar] = &[
+    Liar {
+        name: "has-always-cancelled",
+        breaks: &[12, 64],
+        told_by: "has ended",
+        cancelled: |cancelled| match cancelled {
+            Err(refusal) if refusal.text.contains("already ended") => Ok(()),
+            other => other,
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "ends-a-run-whatever-is-open",
+        breaks: &[21, 43],
+        told_by: "succeeded",
+        reported: |_| Ok("succeeded".to_owned()),
+        ..HONEST
+    },
+    Liar {
+        name: "leaves-a-process-behind",
+        breaks: &[1],
+        told_by: "left behind",
+        aside: leave_a_process,
+        ..HONEST
+    },
+    Liar {
+        name: "panics",
+        breaks: &[1],
+        told_by: "out of order",
+        aside: || panic!("out of order"),
+        ..HONEST
+    },
+];
+
+/// One that no stage can know: without its environment, its folder or its descriptors.
+fn leave_a_process() {
+    let left = Command::new("/bin/sh")
+        .args(["-c", "setsid sleep 120 >/dev/null 2>&1 &"])
+        .current_dir("/")
+        .env_clear()
+        .stdin(Stdio::null())
+        .status();
+    left.expect("a shell");
+}
