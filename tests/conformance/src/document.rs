@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The result of an operation, as programs read it.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,14 +68,34 @@ impl Document {
         self
     }
 
-    /// The document without these fields.
-    #[must_use]
-    pub fn without(&self, names: &[&str]) -> Self {
+    /// Checks that the other document is the same, byte for byte, apart from these fields.
+    ///
+    /// # Panics
+    /// With each field that differs, or when their order does.
+    pub fn assert_same(&self, other: &Self, apart_from: &[&str]) -> &Self {
+        let [one, two] = [self, other].map(|document| document.without(apart_from));
+        let names = one.keys().chain(two.keys());
+        let differs = |name: &&String| one.get(*name) != two.get(*name);
+        let lines = names.filter(differs).map(|name| {
+            let [one, two] = [self, other].map(|document| document.field(name));
+            format!("{name} is {one} and {two}")
+        });
+        let lines: Vec<_> = lines.collect();
+        assert!(lines.is_empty(), "{} in {self}", lines.join("; "));
+        let [one, two] = [one, two].map(|fields| Value::Object(fields).to_string());
+        assert!(
+            one == two,
+            "the fields stand in another order: {one} and {two}"
+        );
+        self
+    }
+
+    fn without(&self, names: &[&str]) -> Map<String, Value> {
         let mut fields = self.0.as_object().cloned().expect("a document has fields");
         for name in names {
             fields.shift_remove(*name);
         }
-        Self(Value::Object(fields))
+        fields
     }
 }
 

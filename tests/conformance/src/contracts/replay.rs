@@ -101,12 +101,18 @@ fn indeterminate_replay(world: &World<'_>) -> Outcome {
 fn assert_same(replayed: &Document, first: &Document) {
     first.assert(&json!({ "replayed": false }));
     replayed.assert(&json!({ "replayed": true }));
-    // As text, because the order of the fields counts as well.
-    let as_text = |document: &Document| document.without(OF_THE_ASKING).0.to_string();
-    assert!(
-        as_text(replayed) == as_text(first),
-        "first {first}\nreplayed {replayed}"
-    );
+    as_recorded(first).assert_same(replayed, OF_THE_ASKING);
+}
+
+/// A result without what is known of the caller's shell, which is recorded nowhere.
+fn as_recorded(result: &Document) -> Document {
+    let mut result = result.clone();
+    for name in ["withheld", "withheldTotal"] {
+        if let Some(value) = result.0.pointer_mut(&format!("/environment/{name}")) {
+            *value = Value::Null;
+        }
+    }
+    result
 }
 
 fn harmless_duplicate(world: &World<'_>) -> Outcome {
@@ -136,19 +142,11 @@ fn harmless_duplicate(world: &World<'_>) -> Outcome {
     assert_eq!(record.process_identity, before.process_identity);
     assert!(record.process_identity.is_some(), "{record:#?}");
     assert_eq!(leases, []);
-    assert_same_facts(&record.result.expect("a result"), &result);
+    let recorded = record.result.expect("a result");
+    recorded.assert_same(&as_recorded(&result), OF_THE_ASKING);
     assert_one_result(&*client, "one");
     assert_eq!(world.ran(), ["one"]);
     Ok(())
-}
-
-/// The recorded result and the returned one are the same.
-fn assert_same_facts(recorded: &Document, returned: &Document) {
-    let [recorded, returned] = [recorded, returned].map(|one| one.without(OF_THE_ASKING));
-    assert!(
-        recorded == returned,
-        "recorded {recorded}\nreturned {returned}"
-    );
 }
 
 fn recorded_replay(world: &World<'_>) -> Outcome {
@@ -320,8 +318,9 @@ fn fingerprint(world: &World<'_>) -> Outcome {
     let client = world.client()?;
     let work = world
         .traced("same")
-        .env("LAST", "value")
-        .stdin("input")
+        .args(["secret-argument"])
+        .env("LAST", "secret-value")
+        .stdin("secret-input")
         .lease("one")
         .lease("two")
         .timeout(Duration::from_secs(60));
@@ -379,8 +378,6 @@ fn assert_hashed(client: &dyn Client, fingerprints: &[String]) {
     }
     for event in client.events() {
         let payload = event.payload.to_string();
-        for secret in ["append-line", "LAST", "value\"", "/trace"] {
-            assert!(!payload.contains(secret), "{secret:?} is in {event:#?}");
-        }
+        assert!(!payload.contains("secret-"), "an input is in {event:#?}");
     }
 }
