@@ -3,8 +3,10 @@
 //! Alone in its program, because it counts what belongs to the whole process.
 
 use std::fs;
+use std::io::Write;
+use std::time::Duration;
 
-use xioflow_kernel::{Command, Domain, DomainOptions};
+use xioflow_kernel::{Command, Domain, DomainOptions, Stdin};
 use xioflow_kit::Stage;
 
 fn entries(folder: &str) -> usize {
@@ -31,12 +33,31 @@ fn round(stage: &Stage, domain: &Domain) {
     domain
         .run(Command::new("/nonexistent/program"))
         .expect("a result");
+    inputs(stage, domain);
+}
+
+/// One of each kind of standard input; those that are written have a writer or none.
+fn inputs(stage: &Stage, domain: &Domain) {
+    let reader = || command(stage, &["read-stdin"]);
+    for stdin in [Stdin::text("given"), Stdin::Closed] {
+        domain.run(reader().stdin(stdin)).expect("a result");
+    }
+    let mut streamed = domain.operation(reader()).expect("a builder");
+    let mut writer = streamed.stdin_stream();
+    writer.write_all(b"streamed").expect("room in the pipe");
+    drop(writer);
+    streamed.run().expect("a result");
+    let fifo = Stdin::File(stage.path("fifo"));
+    let waiting = domain.operation(reader().stdin(fifo)).expect("a builder");
+    let limit = Duration::from_millis(10);
+    waiting.timeout(limit).run().expect("a result");
 }
 
 #[test]
 fn operations_cost_a_host_nothing_that_stays() {
     let stage = Stage::new();
     let options = DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    stage.run("mkfifo").arg("fifo").finish().assert_code(0);
     let before = entries("/proc/self/fd");
     {
         let domain = options.open(stage.domain()).expect("a domain");

@@ -22,6 +22,8 @@ fn fifo(stage: &Stage) -> PathBuf {
 fn start(domain: &Domain, command: Command, fifo: &Path) -> OperationHandle {
     let command = command.stdin(Stdin::File(fifo.to_owned()));
     let operation = domain.operation(command).expect("a builder").id("op");
+    // So that one which waits for ever fails the test.
+    let operation = operation.timeout(Deadline::USUAL);
     operation.start().expect("a thread")
 }
 

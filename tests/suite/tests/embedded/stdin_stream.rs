@@ -1,6 +1,7 @@
 //! Standard input that is written while the command runs.
 
 use std::io::{ErrorKind, Write};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -26,11 +27,18 @@ fn next_output(pieces: &Subscription) -> Vec<u8> {
 
 /// Nobody reads it, and the writer is told so instead of being left to wait.
 fn assert_broken(mut writer: StdinWriter) {
-    let error = writer.write_all(&[b'x'; MUCH]).expect_err("a broken pipe");
+    let (done, told) = mpsc::channel();
+    thread::spawn(move || done.send(writer.write_all(&[b'x'; MUCH])));
+    let written = told.recv_timeout(Deadline::USUAL);
+    let error = written
+        .expect("the writer is left to wait")
+        .expect_err("a broken pipe");
     assert_eq!(error.kind(), ErrorKind::BrokenPipe);
 }
 
-fn streamed(mut operation: OperationBuilder) -> (OperationBuilder, StdinWriter) {
+/// With a timeout, so that a command which never sees the end of its input fails the test.
+fn streamed(operation: OperationBuilder) -> (OperationBuilder, StdinWriter) {
+    let mut operation = operation.timeout(Deadline::USUAL);
     let writer = operation.stdin_stream();
     (operation, writer)
 }
@@ -226,7 +234,8 @@ fn a_stop_breaks_it() {
     let domain = open(&stage);
     let command = fixture(&stage, &["sleep"]);
     let operation = domain.operation(command).expect("a builder");
-    let (operation, writer) = streamed(operation.timeout(Duration::from_millis(200)));
+    let (operation, writer) = streamed(operation);
+    let operation = operation.timeout(Duration::from_millis(200));
     let handle = operation.start().expect("a thread");
     // It waits for a reader, until the timeout has ended the only one there could be.
     assert_broken(writer);
