@@ -5,14 +5,17 @@
 //!
 //! - a child of ours that was not waited for keeps its number;
 //! - a group of which such a child is a member keeps *its* number, and when its session was made
-//!   inside the tree, all its members are ours: one call reaches them all, which no fork outruns;
+//!   inside the tree, all its members are ours: one call reaches them all, which no fork outruns.
+//!   That the child is still a member is asked again before the call;
 //! - anyone else is reached through a pidfd, after its start time was read again.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use xioflow_facts::{Descendant, Stat, StatLine, read_stat};
-use xioflow_sys::{AsFd, Errno, GroupId, Pid, Signal, kill, kill_group, pidfd_open, pidfd_signal};
+use xioflow_sys::{
+    AsFd, Errno, GroupId, Pid, Signal, group_of, kill, kill_group, pidfd_open, pidfd_signal,
+};
 
 /// Who we are, so that we are never among the targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +29,11 @@ pub(crate) struct Helper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// A group with a member that is our unreaped child, in a session of the tree's own.
-    Group(GroupId),
+    Group {
+        group: GroupId,
+        /// That child: while it is in the group, the number means the group.
+        witness: Pid,
+    },
     /// Our unreaped child.
     Child(Pid),
     /// A process further down, by number and start time.
@@ -80,18 +87,23 @@ pub(crate) fn plan(helper: Helper, listing: &[Descendant]) -> Vec<Target> {
         .filter_map(|process| GroupId::new(process.group))
         .collect();
     // A child that has ended, and was not waited for, still holds the number of its group.
-    let whole: BTreeSet<_> = listing
+    // Of several the first is the witness.
+    let whole: BTreeMap<_, _> = listing
         .iter()
-        .filter_map(|p| helper.whole_group(p.parent, p.group, p.session))
-        .filter(|group| inhabited.contains(group))
+        .rev()
+        .filter_map(|p| {
+            let group = helper.whole_group(p.parent, p.group, p.session)?;
+            let witness = Pid::new(p.pid).filter(|pid| pid.number() != helper.pid)?;
+            Some((group, witness))
+        })
+        .filter(|(group, _)| inhabited.contains(group))
         .collect();
     let singly = living()
-        .filter(|process| !GroupId::new(process.group).is_some_and(|g| whole.contains(&g)))
+        .filter(|process| !GroupId::new(process.group).is_some_and(|g| whole.contains_key(&g)))
         .filter_map(|process| helper.target(process));
     whole
         .iter()
-        .copied()
-        .map(Target::Group)
+        .map(|(&group, &witness)| Target::Group { group, witness })
         .chain(singly)
         .collect()
 }
@@ -107,7 +119,7 @@ impl Reached {
     /// Notes a target.
     pub(crate) fn add(&mut self, target: &Target) {
         match target {
-            Target::Group(group) => self.groups.insert(group.number()),
+            Target::Group { group, .. } => self.groups.insert(group.number()),
             Target::Child(pid) | Target::Other { pid, .. } => self.processes.insert(pid.number()),
         };
     }
@@ -138,7 +150,9 @@ impl Target {
     /// Sends signals one after the other, and says what became of the first.
     pub(crate) fn send_each(&self, signals: &[Signal]) -> Sent {
         let outcome = match *self {
-            Self::Group(group) => each(signals, |signal| kill_group(group, signal)),
+            // It may have made or joined another group since it was listed.
+            Self::Group { group, witness } if group_of(witness) != Some(group) => Err(Errno::ESRCH),
+            Self::Group { group, .. } => each(signals, |signal| kill_group(group, signal)),
             Self::Child(pid) => each(signals, |signal| kill(pid, signal)),
             Self::Other { pid, start_ticks } => send_verified(pid, start_ticks, signals),
         };
@@ -217,8 +231,16 @@ mod tests {
         }
     }
 
+    /// A group that its own leader holds, or another child.
+    fn group_of_child(number: u32, witness: u32) -> Target {
+        Target::Group {
+            group: GroupId::new(number).expect("a group"),
+            witness: Pid::new(witness).expect("a process"),
+        }
+    }
+
     fn group(number: u32) -> Target {
-        Target::Group(GroupId::new(number).expect("a group"))
+        group_of_child(number, number)
     }
 
     fn child(number: u32) -> Target {
@@ -308,6 +330,27 @@ mod tests {
         assert_eq!(itself.send(Signal::KILL), Sent::Gone);
     }
 
+    #[test]
+    fn a_group_that_its_witness_has_left_is_not_signalled() {
+        use std::os::unix::process::CommandExt;
+        let mut sleeper = Command::new("sleep")
+            .arg("60")
+            .stdin(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sleep runs");
+        let leader = sleeper.id();
+        // This process is in another group.
+        let left = group_of_child(leader, std::process::id());
+        assert_eq!(left.send(Signal::KILL), Sent::Gone);
+        assert!(
+            sleeper.try_wait().expect("ours").is_none(),
+            "it was not meant"
+        );
+        assert_eq!(group(leader).send(Signal::KILL), Sent::Delivered);
+        sleeper.wait().expect("ours");
+    }
+
     fn trees() -> impl Strategy<Value = Vec<Descendant>> {
         // Small numbers, so that 0, 1, the helper and shared groups come up often.
         let numbers = (0u32..8, 98u32..104, 0u32..4, 98u32..104, any::<bool>());
@@ -333,8 +376,9 @@ mod tests {
         fn no_target_is_the_helper_or_the_world(tree in trees()) {
             for target in plan(HELPER, &tree) {
                 match target {
-                    Target::Group(group) => {
+                    Target::Group { group, witness } => {
                         prop_assert!(group.number() > 1 && group.number() != HELPER.group);
+                        prop_assert!(witness.number() > 1 && witness.number() != HELPER.pid);
                         prop_assert!(tree.iter().any(|p| p.group == group.number()
                             && p.parent == HELPER.pid && p.session != HELPER.session));
                     }
@@ -353,7 +397,7 @@ mod tests {
                     continue;
                 }
                 let ways = targets.iter().filter(|target| match target {
-                    Target::Group(group) => group.number() == process.group,
+                    Target::Group { group, .. } => group.number() == process.group,
                     Target::Child(pid) | Target::Other { pid, .. } => pid.number() == process.pid,
                 });
                 let same = tree.iter().filter(|p| p.pid == process.pid && !p.has_ended());

@@ -187,7 +187,10 @@ impl Tree {
     fn root_group(&self) -> Vec<Target> {
         match (self.root_exit, peek(self.root)) {
             (None, Ok(None)) => GroupId::new(self.root.number())
-                .map(Target::Group)
+                .map(|group| Target::Group {
+                    group,
+                    witness: self.root,
+                })
                 .into_iter()
                 .collect(),
             (Some(_), _) | (None, _) => Vec::new(),
