@@ -1,8 +1,12 @@
 //! Deadlines as poll(2) wants them, and waits that are known by their length.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 
 /// The time until `deadline` for poll(2): none means to wait without end.
 pub(crate) fn timespec_until(deadline: Option<Instant>) -> Option<Timespec> {
@@ -14,6 +18,22 @@ fn timespec(duration: Duration) -> Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: duration.subsec_nanos().into(),
     }
+}
+
+/// A descriptor that becomes readable once so much time has passed.
+///
+/// A poll(2) that was interrupted by SIGSTOP goes on, after SIGCONT, with what was left of its time:
+/// its deadline moves by as long as the process stood still. This one does not. `None` if there can be
+/// no timer (no memory, too many open files): the time of the poll is all there is then.
+pub(crate) fn bell(after: Duration) -> Option<OwnedFd> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).ok()?;
+    let once = Itimerspec {
+        it_interval: timespec(Duration::ZERO),
+        // Zero would be never.
+        it_value: timespec(after.max(Duration::from_nanos(1))),
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &once).ok()?;
+    Some(timer)
 }
 
 /// The earlier of two deadlines, where none is never.

@@ -160,6 +160,11 @@ fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
     });
     result.residual_pids = pids(end, |end| matches!(end, SurvivorEnd::Alive(_)));
     result.unreaped_pids = pids(end, |end| *end == SurvivorEnd::Unreaped);
+    let ended = |survivor: &Survivor| matches!(survivor.end, SurvivorEnd::Ended(_));
+    // Usage is that of the processes that were waited for.
+    if end.exit.is_none() && !end.survivors.iter().any(ended) {
+        return;
+    }
     result.cpu_time_ms = Some((end.usage.user_us + end.usage.system_us) / 1000);
     result.peak_memory_bytes = Some(end.usage.max_rss_kib * 1024);
     result.usage_source = Some("wait4".to_owned());

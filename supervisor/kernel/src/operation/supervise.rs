@@ -17,7 +17,7 @@ use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
 use super::told::{News, Told};
 use crate::clock::Gaps;
 use crate::control::{Control, Wish};
-use crate::deadline::{Patience, earlier, timespec_until};
+use crate::deadline::{Patience, bell, earlier, timespec_until};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feeds};
@@ -98,6 +98,8 @@ pub(super) struct Supervision<'a> {
     control: &'a Control,
     feeds: &'a Feeds,
     timeout_at: Option<Instant>,
+    /// Rings at the same time, also if this process was stopped meanwhile.
+    timeout_bell: Option<OwnedFd>,
     timeout_grace: Duration,
     descendants: DescendantPolicy,
     told: Told,
@@ -128,6 +130,10 @@ impl<'a> Supervision<'a> {
         released: Result<Option<LaunchFailure>, HelperLost>,
     ) -> Self {
         let now = Instant::now();
+        let timeout = admitted
+            .spec
+            .timeout
+            .map(|timeout| timeout.saturating_sub(admitted.stdin_waited));
         let mut supervision = Self {
             inner,
             operation_id: &admitted.id,
@@ -137,11 +143,8 @@ impl<'a> Supervision<'a> {
             drains: gated.drains,
             control,
             feeds,
-            timeout_at: admitted
-                .spec
-                .timeout
-                .map(|timeout| timeout.saturating_sub(admitted.stdin_waited))
-                .and_then(|timeout| now.checked_add(timeout)),
+            timeout_at: timeout.and_then(|timeout| now.checked_add(timeout)),
+            timeout_bell: timeout.and_then(bell),
             timeout_grace: admitted.spec.timeout_grace,
             descendants: admitted.spec.descendants,
             told: Told::nothing(),
@@ -223,6 +226,9 @@ impl<'a> Supervision<'a> {
                 watch(Source::Root, pidfd.as_fd(), PollFlags::IN);
             }
         }
+        if let (Some(_), None, Some(bell)) = (self.timeout_at, &self.ending, &self.timeout_bell) {
+            watch(Source::Bell, bell.as_fd(), PollFlags::IN);
+        }
         for (at, drain) in self.drains.iter().enumerate() {
             if let Some(pipe) = drain.pipe() {
                 watch(Source::Pipe(at), pipe, PollFlags::IN);
@@ -243,6 +249,8 @@ impl<'a> Supervision<'a> {
                 Source::Link => ready.link = true,
                 // A failed poll says nothing of it, and there is nothing to read.
                 Source::Root => ready.root = !failed,
+                // The clock is looked at in every turn.
+                Source::Bell => {}
                 Source::Pipe(at) => ready.pipes[at] = true,
             }
         }
@@ -449,6 +457,7 @@ enum Source {
     Control,
     Link,
     Root,
+    Bell,
     Pipe(usize),
 }
 

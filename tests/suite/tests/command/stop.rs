@@ -1,7 +1,7 @@
 //! Timeouts, Ctrl-C, and the signals that ask us to leave.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -179,4 +179,27 @@ fn ctrl_z_has_the_whole_job_stand_still_and_fg_has_it_go_on() {
         started.signal(Signal::TERM);
         started.finish().assert_code(143);
     });
+}
+
+/// A timeout that passes while nobody is there to look is decided when somebody is, once, and not
+/// after another wait.
+#[test]
+fn a_timeout_that_passes_while_the_supervisor_is_stopped_is_decided_at_once() {
+    let stage = Stage::new();
+    let (words, ready) = fixture(&stage, &["sleep"]);
+    let started = run(&stage, &["--json", "--timeout", "6s"], &words).start();
+    stage.wait_ready(&ready);
+    started.signal(Signal::STOP);
+    // Another process's time, longer than the timeout.
+    let passed = std::process::Command::new("sleep").arg("7").status();
+    assert!(passed.expect("sleep runs").success());
+    started.signal(Signal::CONT);
+    let continued = Instant::now();
+    let finished = started.finish();
+    finished.assert_code(124);
+    // Whoever waits for the rest of its time once more takes nearly six seconds.
+    assert!(continued.elapsed() < Duration::from_secs(5), "{finished}");
+    let document = finished.json();
+    let gap_ms = document["supervisorGapMs"].as_u64().expect("a gap");
+    assert!(gap_ms >= 1000, "{document:#}");
 }
