@@ -1,7 +1,12 @@
 //! Standard input is what was asked for, and nothing by default.
 
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread;
+
 use rustix::process::Signal;
-use xioflow_kit::{Deadline, Stage, each_user};
+use xioflow_kit::{Deadline, Stage, Started, each_user, wait};
 
 use crate::{run, shell, text};
 
@@ -126,7 +131,7 @@ fn a_fifo_is_waited_for() {
             .args(["-c", script, text(&xioflow)])
             .finish();
         finished.assert_code(0).assert_stdout("through a fifo");
-        std::fs::remove_file(stage.path("fifo")).expect("a file of the stage");
+        fs::remove_file(stage.path("fifo")).expect("a file of the stage");
     });
 }
 
@@ -144,8 +149,43 @@ fn a_fifo_without_a_writer_is_waited_for_no_longer_than_the_timeout() {
         shown.assert_code(0);
         let again = run(stage, &options, &["touch", text(&trace)]).finish();
         again.assert_code(124);
-        std::fs::remove_file(stage.path("fifo")).expect("a file of the stage");
+        fs::remove_file(stage.path("fifo")).expect("a file of the stage");
     });
+}
+
+/// Waits until the run has the FIFO open and sleeps, which it does only in its wait for a writer.
+fn until_it_waits(started: &Started<'_>) {
+    let process = PathBuf::from(format!("/proc/{}", started.pid()));
+    let deadline = Deadline::usual();
+    let has_it_open = || {
+        let all = fs::read_dir(process.join("fd")).expect("it lives");
+        all.flatten()
+            .any(|it| fs::read_link(it.path()).is_ok_and(|to| to.ends_with("fifo")))
+    };
+    let sleeps = || {
+        let stat = fs::read_to_string(process.join("stat")).expect("it lives");
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('S'))
+    };
+    while !(has_it_open() && sleeps()) {
+        assert!(!deadline.passed(), "it does not wait for the FIFO");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_writer_is_noticed_when_it_comes_and_says_nothing_yet() {
+    let stage = Stage::new();
+    fifo(&stage);
+    let words = shell("touch speaks; cat");
+    let started = run(&stage, &["--stdin", "fifo", "--timeout", "20s"], &words).start();
+    until_it_waits(&started);
+    let writer = File::options().write(true).open(stage.path("fifo"));
+    let mut writer = writer.expect("a reader is there");
+    wait::file(&stage.path("speaks"), Deadline::usual());
+    writer.write_all(b"answer").expect("it reads");
+    drop(writer);
+    started.finish().assert_code(0).assert_stdout("answer");
 }
 
 #[test]
@@ -153,17 +193,7 @@ fn a_signal_ends_the_wait_for_a_fifo() {
     let stage = Stage::new();
     fifo(&stage);
     let started = run(&stage, &["--stdin", "fifo"], &["touch", "trace"]).start();
-    let descriptors = format!("/proc/{}/fd", started.pid());
-    let deadline = Deadline::usual();
-    let waits = || {
-        let all = std::fs::read_dir(&descriptors).expect("it lives");
-        all.flatten()
-            .any(|it| std::fs::read_link(it.path()).is_ok_and(|to| to.ends_with("fifo")))
-    };
-    while !waits() {
-        assert!(!deadline.passed(), "it does not open the FIFO");
-        std::thread::yield_now();
-    }
+    until_it_waits(&started);
     started.signal(Signal::INT);
     started
         .finish()
