@@ -15,7 +15,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, tee};
 
 use super::NotOpened;
 use crate::control::Control;
-use crate::deadline::timespec_until;
+use crate::deadline::{bell, timespec_until};
 
 /// Waits until the FIFO has, or has had, a writer.
 pub(super) fn wait_for_writer(
@@ -27,6 +27,8 @@ pub(super) fn wait_for_writer(
     // Before the first look, so that no writer comes in between.
     let opened = watch_opening(path);
     let scratch = pipe_with(PipeFlags::CLOEXEC)?;
+    let bell = until.and_then(|until| bell(until.saturating_duration_since(Instant::now())));
+    let wakers = [opened.as_ref(), bell.as_ref()];
     loop {
         control.clear_wake();
         if control.stop_wish().is_some() {
@@ -43,7 +45,7 @@ pub(super) fn wait_for_writer(
         if until.is_some_and(|until| until <= Instant::now()) {
             return Err(NotOpened::TimedOut);
         }
-        sleep(fifo, control, opened.as_ref(), until)?;
+        sleep(fifo, control, wakers, until)?;
     }
 }
 
@@ -84,17 +86,12 @@ const NOT_AT_ALL: rustix::event::Timespec = rustix::event::Timespec {
 fn sleep(
     fifo: &OwnedFd,
     control: &Control,
-    opened: Option<&OwnedFd>,
+    wakers: [Option<&OwnedFd>; 2],
     until: Option<Instant>,
 ) -> Result<(), NotOpened> {
-    let watched = [
-        Some(fifo.as_fd()),
-        Some(control.as_fd()),
-        opened.map(AsFd::as_fd),
-    ];
+    let wakers = wakers.into_iter().flatten().map(AsFd::as_fd);
+    let watched = [fifo.as_fd(), control.as_fd()].into_iter().chain(wakers);
     let mut polled: Vec<_> = watched
-        .into_iter()
-        .flatten()
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
     match poll(&mut polled, timespec_until(until).as_ref()) {
