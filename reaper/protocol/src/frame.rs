@@ -59,6 +59,9 @@ impl core::error::Error for FrameError {}
 ///
 /// # Errors
 /// [`FrameError::TooLong`] if the body is longer than [`FRAME_LEN_MAX`]; `out` is then as before.
+///
+/// # Panics
+/// If an encoder fails that writes to memory, which the derived ones do not.
 pub fn encode<T: Encode<()>>(message: &T, out: &mut Vec<u8>) -> Result<(), FrameError> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX_LEN]);

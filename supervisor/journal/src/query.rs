@@ -87,6 +87,9 @@ pub(crate) mod sealed {
 /// on a stored value that this release does not know.
 pub trait Query: sealed::Source + Sized {
     /// The operation of this id.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn operation(&self, id: &str) -> Result<Option<Operation>, ReadError> {
         first(
             self,
@@ -97,6 +100,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// Operations, the newest first.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, ReadError> {
         let condition = match (&filter.run_id, filter.status) {
             (None, None) => "?1 IS NULL AND ?2 IS NULL",
@@ -118,6 +124,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// How many operations there are.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn counts(&self) -> Result<Counts, ReadError> {
         let sql = "SELECT count(*), count(*) FILTER (WHERE status <> 'done'),
                           count(*) FILTER (WHERE outcome = 'indeterminate') FROM operations";
@@ -131,6 +140,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// Operations that have no result, the oldest first.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn unfinished(&self) -> Result<Vec<Operation>, ReadError> {
         let sql = format!(
             "SELECT {} FROM operations WHERE status <> 'done'
@@ -141,6 +153,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// What is kept of an operation's output, stdout first.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn outputs(&self, operation_id: &str) -> Result<Vec<Output>, ReadError> {
         self.with(|connection, path| {
             output_rows(connection, operation_id).map_err(|e| read_error(path, e))
@@ -148,6 +163,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// The Run of this id.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn run(&self, id: &str) -> Result<Option<Run>, ReadError> {
         first(
             self,
@@ -158,6 +176,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// Runs, the newest first: all, or those in one status.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn runs(&self, status: Option<RunStatus>) -> Result<Vec<Run>, ReadError> {
         let condition = if status.is_some() {
             "status = ?1"
@@ -172,6 +193,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// The task of this id.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn task(&self, id: &str) -> Result<Option<Task>, ReadError> {
         first(
             self,
@@ -182,6 +206,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// Events after a position, in order: of one operation, or of all.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn events(
         &self,
         after_seq: i64,
@@ -206,12 +233,18 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// The position of the newest event; 0 before the first.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn last_seq(&self) -> Result<i64, ReadError> {
         let sql = "SELECT coalesce(max(seq), 0) FROM journal_events";
         Ok(first(self, sql, [], |row| Ok(row.get(0)?))?.unwrap_or(0))
     }
 
     /// All leases, by resource.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn leases(&self) -> Result<Vec<Lease>, ReadError> {
         let sql = format!(
             "SELECT {} FROM resource_leases ORDER BY resource_id",
@@ -221,6 +254,9 @@ pub trait Query: sealed::Source + Sized {
     }
 
     /// The owner, present or last; `None` only in a domain that was never opened completely.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
     fn owner(&self) -> Result<Option<Owner>, ReadError> {
         first(
             self,

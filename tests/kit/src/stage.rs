@@ -203,6 +203,9 @@ impl Stage {
     }
 
     /// Every variable that a process of this stage is given.
+    ///
+    /// # Panics
+    /// If the stage was made without its mark, which it is not.
     #[must_use]
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let (name, value) = self

@@ -57,6 +57,9 @@ impl Deadline {
 /// Waits until the process has ended; false when the deadline passes first.
 ///
 /// A zombie has ended: not every init reaps what it is given.
+///
+/// # Panics
+/// When the system refuses to look.
 #[must_use]
 pub fn pid_gone(pid: u32, deadline: Deadline) -> bool {
     match pidfd_open(to_pid(pid), PidfdFlags::empty()) {

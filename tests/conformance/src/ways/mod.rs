@@ -107,6 +107,9 @@ pub trait Submitted {
     fn wait_for_output(&mut self, part: &[u8]);
 
     /// Waits for its answer.
+    ///
+    /// # Errors
+    /// What the way said instead of a result.
     fn wait(self: Box<Self>) -> Ended;
 }
 
