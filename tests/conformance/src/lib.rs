@@ -30,6 +30,7 @@
 mod contract;
 mod contracts;
 mod document;
+mod pulse;
 mod runner;
 pub mod ways;
 mod work;

@@ -1,13 +1,14 @@
 //! Stopping: the whole tree, within bounds, and an error where there is nothing to stop.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use xioflow_kit::fixture_pids;
 
 use crate::contract::{Contract, Level, Outcome, Unsupported};
 use crate::document::Document;
+use crate::pulse::Pulse;
 use crate::ways::{Client, RefusalKind};
 use crate::work::Work;
 use crate::world::{World, assert_gone, assert_one_result, kinds};
@@ -112,11 +113,11 @@ const REAPED_WITHIN: Duration = Duration::from_secs(5);
 fn pipe_holders(world: &World<'_>) -> Outcome {
     let client = world.client()?;
     let (work, ready) = world.announced("holder", &["--exit", "0", "hold-pipe", "2"]);
-    let begun = Instant::now();
+    let pulse = Pulse::start();
     let submitted = client.submit(&work.timeout(2 * REAPED_WITHIN))?;
     let pids = world.stage.wait_ready(&ready);
     let result = submitted.wait().expect("a result");
-    let took = begun.elapsed();
+    let took = pulse.stop();
     assert!(took < REAPED_WITHIN, "{took:?} for {result}");
     result
         .assert(&json!({
@@ -163,9 +164,9 @@ fn times_out(
     mode: &[&str],
 ) -> Result<bool, Unsupported> {
     let (work, ready) = world.announced(id, mode);
-    let begun = Instant::now();
+    let pulse = Pulse::start();
     let result = client.submit(&work.timeout(TIMEOUT))?.wait();
-    let (result, took) = (result.expect("a result"), begun.elapsed());
+    let (result, took) = (result.expect("a result"), pulse.stop());
     assert!(took < RESOLVED_WITHIN, "{took:?} for {result}");
     result.assert_nothing_invented();
     assert_one_result(client, id);

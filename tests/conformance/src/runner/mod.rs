@@ -1,8 +1,8 @@
 //! Runs the cases, each in a process of its own, and says what came of them.
 //!
 //! The runner executes itself: `args` reads what it is to do, `case` is the process of one case,
-//! `process` starts such a process and sees to its end, `place` is where an ordinary user finds the
-//! programs, `report` talks to people and programs.
+//! `process` starts such a process and sees to its end, `place` is where it finds the programs,
+//! `report` talks to people and programs.
 
 mod args;
 mod case;
@@ -19,7 +19,7 @@ use crate::contract::Contract;
 use crate::contracts;
 use crate::ways::Way;
 use args::{Order, Selection};
-use place::OrdinaryPlace;
+use place::Place;
 use report::Report;
 
 /// As sysexits.h.
@@ -99,12 +99,15 @@ pub(crate) struct Ran<'a> {
 fn run(ways: &[&dyn Way], selection: &Selection) -> ExitCode {
     process::adopt_orphans();
     let (cases, filtered_out) = select(ways, selection);
+    let mut places = vec![Place::of_this_user()];
     // Root's privileges hide mistakes and ordinary rights hide others, so root looks with both.
-    let ordinary = running_as_root().then(OrdinaryPlace::set_up);
-    let mut report = Report::begin(selection.json, &cases, ordinary.is_some(), filtered_out);
+    if running_as_root() {
+        places.push(Place::of_an_ordinary_user());
+    }
+    let mut report = Report::begin(selection.json, &cases, running_as_root(), filtered_out);
     for case in cases {
         let begun = Instant::now();
-        let verdict = examine(&case, ordinary.as_ref());
+        let verdict = examine(&case, &places);
         report.add(Ran {
             case,
             verdict,
@@ -114,14 +117,13 @@ fn run(ways: &[&dyn Way], selection: &Selection) -> ExitCode {
     report.close(selection.show_output)
 }
 
-/// Runs a case as this user and, if that is root, at the same time as an ordinary one; the worse
-/// verdict counts.
-fn examine(case: &Case<'_>, ordinary: Option<&OrdinaryPlace>) -> Verdict {
-    let begun = [
-        Some(process::begin(case, None)),
-        ordinary.map(|place| process::begin(case, Some(place))),
-    ];
-    let ended: Vec<_> = begun.into_iter().flatten().map(process::finish).collect();
+/// Runs a case for the user of each place, at the same time; the worst verdict counts.
+fn examine(case: &Case<'_>, places: &[Place]) -> Verdict {
+    let begun: Vec<_> = places
+        .iter()
+        .map(|place| process::begin(case, place))
+        .collect();
+    let ended: Vec<_> = begun.into_iter().map(process::finish).collect();
     let left = process::orphans();
     let behind = (!left.is_empty())
         .then(|| Verdict::Failed(format!("processes were left behind: {}\n", left.join(", "))));

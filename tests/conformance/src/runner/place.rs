@@ -1,4 +1,7 @@
-//! Where an ordinary user finds what it runs: the build may lie where only root can look.
+//! Where the cases of one user find what they run, and leave their temporary files.
+//!
+//! The programs are copies: the build may lie where only root can look, and a build that goes on
+//! beside the suite must not change what it examines.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,40 +11,65 @@ use tempfile::TempDir;
 use xioflow_kit::{PROGRAMS, bin_dir};
 
 /// `nobody` on every distribution.
-pub(super) const ORDINARY_ID: u32 = 65534;
+const ORDINARY_ID: u32 = 65534;
 
-/// Copies of the programs and of the runner, and a folder for temporary files.
-pub(super) struct OrdinaryPlace {
+/// Copies of the programs and of the runner, and a folder for temporary files, gone when dropped.
+pub(super) struct Place {
     folder: TempDir,
+    user_id: Option<u32>,
 }
 
-impl OrdinaryPlace {
+impl Place {
+    /// For the user of this process.
+    pub(super) fn of_this_user() -> Self {
+        Self::set_up(None)
+    }
+
+    /// For a user without privileges. Only root can make one.
+    pub(super) fn of_an_ordinary_user() -> Self {
+        Self::set_up(Some(ORDINARY_ID))
+    }
+
     /// Copies everything.
     ///
     /// # Panics
     /// When the system refuses.
-    pub(super) fn set_up() -> Self {
+    fn set_up(user_id: Option<u32>) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("xioflow-conformance-")
             .permissions(Permissions::from_mode(0o755))
             .tempdir()
             .expect("a folder");
-        let place = Self { folder };
+        let place = Self { folder, user_id };
         for path in [place.bin_dir(), place.temporary()] {
             fs::create_dir(&path).expect("a folder");
-            give(&path);
+            place.give(&path);
         }
         for name in PROGRAMS {
             let built = bin_dir().join(name);
             if built.exists() {
-                copy(&built, &place.bin_dir().join(name));
+                place.copy(&built, &place.bin_dir().join(name));
             }
         }
         let ourselves = std::env::current_exe().expect("a program");
-        copy(&ourselves, &place.runner());
+        place.copy(&ourselves, &place.runner());
         place
     }
 
+    /// The user that cases become, if another than that of this process.
+    pub(super) fn user_id(&self) -> Option<u32> {
+        self.user_id
+    }
+
+    /// Who that is, for people.
+    pub(super) fn user_name(&self) -> &'static str {
+        match self.user_id {
+            None => "this user",
+            Some(_) => "an ordinary user",
+        }
+    }
+
+    /// The folder of the programs. They belong to the user, who then may link them into stages.
     pub(super) fn bin_dir(&self) -> PathBuf {
         self.folder.path().join("bin")
     }
@@ -53,14 +81,15 @@ impl OrdinaryPlace {
     pub(super) fn runner(&self) -> PathBuf {
         self.folder.path().join("conformance")
     }
-}
 
-/// A copy and no link: it is to belong to the ordinary user, who then may link it into stages.
-fn copy(from: &Path, to: &Path) {
-    fs::copy(from, to).unwrap_or_else(|error| panic!("copy {}: {error}", from.display()));
-    give(to);
-}
+    fn copy(&self, from: &Path, to: &Path) {
+        fs::copy(from, to).unwrap_or_else(|error| panic!("copy {}: {error}", from.display()));
+        self.give(to);
+    }
 
-fn give(path: &Path) {
-    chown(path, Some(ORDINARY_ID), Some(ORDINARY_ID)).expect("chown");
+    fn give(&self, path: &Path) {
+        if self.user_id.is_some() {
+            chown(path, self.user_id, self.user_id).expect("chown");
+        }
+    }
 }

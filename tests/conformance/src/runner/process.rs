@@ -16,7 +16,7 @@ use xioflow_kit::{BIN_DIR_VARIABLE, Deadline, wait};
 
 use super::args::CASE;
 use super::case::UNSUPPORTED;
-use super::place::{ORDINARY_ID, OrdinaryPlace};
+use super::place::Place;
 use super::{Case, Verdict};
 
 /// How long a case may take: far more than any does, so that only a hang reaches it.
@@ -38,21 +38,16 @@ pub(super) struct Begun {
     stderr: File,
 }
 
-/// Starts a case, as an ordinary user if there is a place for one.
-pub(super) fn begin(case: &Case<'_>, ordinary: Option<&OrdinaryPlace>) -> Begun {
+/// Starts a case.
+pub(super) fn begin(case: &Case<'_>, place: &Place) -> Begun {
     let [stdout, stderr] = [(); 2].map(|()| tempfile::tempfile().expect("a file"));
-    let mut command = command(case, ordinary);
+    let mut command = command(case, place);
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone().expect("a descriptor"));
     command.stderr(stderr.try_clone().expect("a descriptor"));
-    let user = if ordinary.is_some() {
-        "an ordinary user"
-    } else {
-        "this user"
-    };
     Begun {
         child: command.spawn().expect("the runner can be executed again"),
-        user,
+        user: place.user_name(),
         stdout,
         stderr,
     }
@@ -80,25 +75,21 @@ pub(super) fn finish(begun: Begun) -> Verdict {
     }
 }
 
-fn command(case: &Case<'_>, ordinary: Option<&OrdinaryPlace>) -> Command {
-    let mut command = match ordinary {
-        None => Command::new(std::env::current_exe().expect("a program")),
-        Some(place) => {
-            let mut command = Command::new(place.runner());
-            command
-                .uid(ORDINARY_ID)
-                .gid(ORDINARY_ID)
-                .current_dir(place.temporary())
-                .env("TMPDIR", place.temporary())
-                .env(BIN_DIR_VARIABLE, place.bin_dir());
-            command
-        }
-    };
+fn command(case: &Case<'_>, place: &Place) -> Command {
     let number = case.contract.number.to_string();
-    command.args([CASE, &number, case.way.name()]);
-    // A case is the same in every shell.
-    command.env_remove("XIOFLOW_DOMAIN");
-    command.env_remove(xioflow_kernel::HELPER_VARIABLE);
+    let mut command = Command::new(place.runner());
+    command
+        .args([CASE, &number, case.way.name()])
+        .current_dir(place.temporary())
+        .env("TMPDIR", place.temporary())
+        .env(BIN_DIR_VARIABLE, place.bin_dir())
+        // A case is the same in every shell.
+        .env_remove("XIOFLOW_DOMAIN")
+        .env_remove(xioflow_kernel::HELPER_VARIABLE);
+    if let Some(id) = place.user_id() {
+        // As root, std also drops all supplementary groups on the way to another user.
+        command.uid(id).gid(id);
+    }
     command
 }
 
