@@ -236,12 +236,33 @@ fn stopped(reason: TerminationReason) -> Outcome {
 }
 
 fn remains(result: &mut OperationResult) {
-    let pids: Vec<String> = result.residual_pids.iter().map(u32::to_string).collect();
+    // Who is left was not ended, whatever became of the others.
+    result.residual_processes_reaped = false;
+    let left = result.survivors.iter().filter(|it| it.end == "alive");
+    let left: Vec<String> = left.map(why_left).collect();
+    let left = match left.as_slice() {
+        [] => "none of those that are listed".to_owned(),
+        some => some.join(", "),
+    };
     indeterminate(
         result,
-        format!("processes could not be ended: {}", pids.join(", ")),
+        format!("processes could not be ended: {left}"),
         "end them, as their owner or when what they wait for is over; the operation keeps its leases, and this release cannot free them yet",
     );
+}
+
+/// Who is left and why, with what somebody needs to end it.
+fn why_left(survivor: &SurvivorRecord) -> String {
+    let SurvivorRecord {
+        command, pid, uid, ..
+    } = survivor;
+    let why = survivor.why_alive.as_deref().unwrap_or("unknown");
+    match uid {
+        Some(uid) if why == "permission" => {
+            format!("{command} (pid {pid}, no permission: it belongs to uid {uid})")
+        }
+        _ => format!("{command} (pid {pid}, {why})"),
+    }
 }
 
 /// A stream that is still open although nothing of the tree is left is held by a stranger.
@@ -250,25 +271,34 @@ fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<Pi
         return;
     }
     let streams: Vec<&str> = undrained.iter().map(|stream| stream.as_str()).collect();
-    let who = match holders.as_slice() {
-        [] => "a process that could not be found".to_owned(),
-        some => some
-            .iter()
-            .map(|holder| format!("{} (pid {})", holder.command, holder.pid))
-            .collect::<Vec<_>>()
-            .join(", "),
-    };
+    let are = if streams.len() == 1 { "is" } else { "are" };
+    let who = who_holds(&holders);
     result.held_open_by = holders;
     if result.status != Outcome::Indeterminate || result.reason.is_none() {
         indeterminate(
             result,
             format!(
-                "{} is still held open by {who}, outside the tree",
+                "{} {are} still held open by {who}, outside the tree",
                 streams.join(" and ")
             ),
             "the output may be incomplete; see whether that process works for the command; the operation keeps its leases, and this release cannot free them yet",
         );
     }
+}
+
+/// Each holder once, whatever it holds.
+fn who_holds(holders: &[PipeHolder]) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for PipeHolder { command, pid, .. } in holders {
+        let name = format!("{command} (pid {pid})");
+        if !named.contains(&name) {
+            named.push(name);
+        }
+    }
+    if named.is_empty() {
+        return "a process that could not be found".to_owned();
+    }
+    named.join(", ")
 }
 
 pub(crate) fn indeterminate(result: &mut OperationResult, reason: String, guidance: &str) {

@@ -114,7 +114,27 @@ fn what_could_not_be_ended_makes_it_indeterminate() {
     assert_eq!(result.status, Outcome::Indeterminate);
     assert_eq!(result.exit_code, Some(0));
     assert_eq!(result.residual_pids, [7]);
-    assert!(result.reason.unwrap().contains('7'));
+    let reason = result.reason.unwrap();
+    assert!(
+        reason.contains("sudo (pid 7, no permission: it belongs to uid 0)"),
+        "{reason}"
+    );
+    assert!(!result.residual_processes_reaped, "it lives");
+}
+
+#[test]
+fn a_holder_of_both_streams_is_named_once() {
+    let holder = |pid, descriptor, stream: &str| PipeHolder {
+        pid,
+        command: "server".to_owned(),
+        descriptor,
+        stream: stream.to_owned(),
+    };
+    let both = [holder(7, 1, "stdout"), holder(7, 2, "stderr")];
+    assert_eq!(who_holds(&both), "server (pid 7)");
+    let two = [holder(7, 1, "stdout"), holder(8, 1, "stdout")];
+    assert_eq!(who_holds(&two), "server (pid 7), server (pid 8)");
+    assert_eq!(who_holds(&[]), "a process that could not be found");
 }
 
 #[test]
