@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest that the record can hold, in milliseconds.
+const LONGEST_MS: u128 = i64::MAX as u128;
+
 /// Parses `30s`, `1500ms`, `1h 30m`. A number alone has no unit and is refused: whether it means
 /// seconds or milliseconds is a guess that has cost people their builds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -11,8 +14,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write a number and a unit, such as 30s or 1h30m"))
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write a number and a unit, such as 30s or 1h30m"))?;
+    if duration.as_millis() > LONGEST_MS {
+        return Err("the longest time is 292 million years; leave it out for none".to_owned());
+    }
+    Ok(duration)
 }
 
 /// A duration for people: the largest two units, or milliseconds.
@@ -36,6 +43,12 @@ mod tests {
         assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(parse_duration("0"), Ok(Duration::ZERO));
         assert!(parse_duration("30").unwrap_err().contains("30s"));
+        assert!(parse_duration("292000000y").is_ok());
+        assert!(
+            parse_duration("293000000y")
+                .unwrap_err()
+                .contains("292 million years")
+        );
         assert!(parse_duration("soon").is_err());
         assert!(parse_duration("").is_err());
         assert!(parse_duration("-1s").is_err());
