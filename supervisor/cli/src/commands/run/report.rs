@@ -37,6 +37,7 @@ pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
     let mut lines: Vec<String> = ending(result, code).into_iter().collect();
     if !quiet {
         lines.extend(survivors(result));
+        lines.extend(server_hint(result));
         lines.extend(
             result
                 .spill_error
@@ -172,6 +173,16 @@ fn survivors(result: &OperationResult) -> Option<String> {
         "{total} {noun} outlived the command and {fate}: {}{more}",
         named.join(", ")
     ))
+}
+
+/// A command that succeeds and leaves a process that had to be ended looks like the start of a server.
+fn server_hint(result: &OperationResult) -> Option<String> {
+    let ended = result.residual_processes_reaped && result.stop.is_none();
+    (ended && result.status == Outcome::Succeeded).then(|| {
+        "hint: if it was meant to go on, run it in the foreground, or keep the operation open by \
+         --descendants wait"
+            .to_owned()
+    })
 }
 
 fn describe(survivor: &SurvivorRecord) -> String {
