@@ -21,6 +21,7 @@ mod holder;
 mod leftovers;
 mod run;
 mod stage;
+mod terminal;
 pub mod wait;
 
 pub use holder::{Holder, Order, Received};
@@ -28,4 +29,5 @@ pub use run::{Finished, Run, Started};
 pub use stage::{
     BIN_DIR_VARIABLE, PROGRAMS, Stage, bin_dir, each_user, fixture_pids, running_as_root,
 };
+pub use terminal::Terminal;
 pub use wait::Deadline;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,6 +16,7 @@ use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
 
 use crate::stage::Stage;
+use crate::terminal::{self, Terminal};
 use crate::wait::{Deadline, to_pid};
 
 /// How much of each stream a report shows, in bytes.
@@ -106,6 +107,33 @@ impl<'a> Run<'a> {
     /// When it cannot be started, or neither it nor its streams end by the deadline.
     pub fn finish(self) -> Finished {
         self.start().finish()
+    }
+
+    /// Starts the command on a terminal of its own, which controls its session.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_on_terminal(self) -> Terminal<'a> {
+        let (ours, theirs) = terminal::pair();
+        let copy = || theirs.try_clone().expect("a copy of a descriptor");
+        // std cannot make a terminal the controlling one; setsid(1) can.
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(self.command.get_program());
+        command.args(self.command.get_args());
+        let folder = self.command.get_current_dir();
+        command.current_dir(folder.unwrap_or(Path::new("/")));
+        command.env_clear();
+        let set = |(name, value): (_, Option<_>)| Some((name, value?));
+        command.envs(self.command.get_envs().filter_map(set));
+        if let Some(id) = self.stage.user_id() {
+            command.uid(id).gid(id);
+        }
+        command.stdin(copy()).stdout(copy()).stderr(copy());
+        let line = Line::of(&command);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
+        Terminal::new(self.stage, child, ours, Deadline::after(self.deadline))
     }
 
     /// Starts the command.
@@ -213,13 +241,7 @@ impl Started<'_> {
     /// # Panics
     /// When the command or the deadline ends first.
     pub fn wait_for_output(&mut self, part: &[u8]) {
-        let has = |stream: &Stream| {
-            stream
-                .bytes
-                .windows(part.len())
-                .any(|window| window == part)
-        };
-        while !has(&self.streams[0]) {
+        while !self.streams[0].has(part) {
             let going_on = self.streams[0].is_open() && self.step(None);
             assert!(
                 going_on,
@@ -228,6 +250,24 @@ impl Started<'_> {
                 self.line
             );
         }
+    }
+
+    /// Waits for a first line on standard output, and returns it.
+    ///
+    /// # Panics
+    /// When the command or the deadline ends first.
+    pub fn wait_for_line(&mut self) -> String {
+        self.wait_for_output(b"\n");
+        let lines = String::from_utf8_lossy(&self.streams[0].bytes);
+        lines.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether standard output has this in it by now.
+    pub fn has_printed(&mut self, part: &[u8]) -> bool {
+        while self.streams[0].source.as_ref().is_some_and(is_readable) {
+            self.streams[0].read();
+        }
+        self.streams[0].has(part)
     }
 
     /// Waits for its end and the end of both its streams.
@@ -294,7 +334,7 @@ impl Started<'_> {
     }
 }
 
-fn is_readable(fd: &OwnedFd) -> bool {
+fn is_readable(fd: &impl AsFd) -> bool {
     Deadline::after(Duration::ZERO).poll(&mut [PollFd::new(fd, PollFlags::IN)])
 }
 
@@ -317,6 +357,10 @@ impl<T: Into<OwnedFd>> From<Option<T>> for Stream {
 impl Stream {
     fn is_open(&self) -> bool {
         self.source.is_some()
+    }
+
+    fn has(&self, part: &[u8]) -> bool {
+        self.bytes.windows(part.len()).any(|window| window == part)
     }
 
     fn read(&mut self) {
