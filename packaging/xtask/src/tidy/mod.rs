@@ -1,6 +1,7 @@
 //! The house rules as tests. Each broken one is named with what to do instead.
 
 mod arrows;
+mod field;
 mod helper;
 mod protocol;
 mod sources;
@@ -48,6 +49,7 @@ pub(crate) fn run(bless: bool) -> Result<String, Failure> {
     let mut broken = report(&sources::check(&files)?);
     broken += report(&arrows::check()?);
     broken += report(&protocol::check()?);
+    broken += report(&field::check()?);
     // Last, because it builds.
     broken += report(&helper::check()?);
     match broken {
