@@ -145,7 +145,7 @@ fn a_holder_that_is_no_descendant() {
         for mode in [&["hand-over"][..], &["hand-over", "ignore"]] {
             let (words, _) = fixture(stage, &[mode, &[text(&socket)]].concat());
             let (finished, document) = is_within_the_bar(stage, &words);
-            finished.assert_code(79);
+            finished.assert_code(79).assert_complains("time was over");
             let expected = json!({
                 "status": "indeterminate",
                 "treeSettlement": "empty",

@@ -47,6 +47,7 @@ fn a_process_of_root_is_named_with_its_owner_and_keeps_the_lease() {
     let document = finished.json();
     finished
         .assert_code(79)
+        .assert_complains("time was over")
         .assert_complains("permission")
         .assert_complains("uid 0");
     let expected = json!({

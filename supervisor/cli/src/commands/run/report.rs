@@ -70,7 +70,8 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
     match (result.status, result.termination_reason) {
         (Outcome::Indeterminate, _) => {
             let reason = result.reason.as_deref().unwrap_or("its end was not seen");
-            let mut text = format!("the end of operation {id} cannot be proven: {reason}");
+            let after = wish(result);
+            let mut text = format!("the end of operation {id}{after} cannot be proven: {reason}");
             if let Some(guidance) = &result.recovery_guidance {
                 write!(text, "\n  hint: {guidance}").ok();
             }
@@ -94,6 +95,15 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             )),
             _ => None,
         },
+    }
+}
+
+/// What was asked of an operation whose end is not known.
+fn wish(result: &OperationResult) -> &'static str {
+    match result.stop.as_ref().map(|stop| stop.reason) {
+        Some(TerminationReason::TimedOut) => ", whose time was over,",
+        Some(TerminationReason::UserCancelled) => ", which was cancelled,",
+        Some(_) | None => "",
     }
 }
 
