@@ -288,6 +288,11 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "N", group = "part")]
     pub(crate) tail: Option<u64>,
 
+    /// Both streams of an operation that has ended, in the order in which they were read; each line
+    /// begins with `out| ` or `err| `
+    #[arg(long, conflicts_with_all = ["stderr", "part", "text", "follow"])]
+    pub(crate) both: bool,
+
     /// As a text to read instead of byte for byte: the last frame of redrawn lines only, no terminal
     /// control, no invalid characters
     #[arg(long)]

@@ -390,6 +390,13 @@ pub enum Change {
         /// Why it is stopped.
         reason: TerminationReason,
     },
+    /// Keeps in which order the streams of an unfinished operation were read.
+    KeepOutputOrder {
+        /// Which.
+        operation_id: String,
+        /// The order, as the kernel writes it.
+        order: Vec<u8>,
+    },
     /// Gives an unfinished operation its result; once.
     FinishOperation(Box<Finish>),
     /// Journals that a submission was answered from the record.

@@ -9,7 +9,7 @@ use crate::error::{DataError, StorageError};
 use crate::header::FileError;
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
 use crate::rows::{self, RowError};
-use crate::schema::OUTPUT_GAPS_SINCE;
+use crate::schema::{OUTPUT_GAPS_SINCE, OUTPUT_ORDER_SINCE};
 
 /// Why a domain could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +162,16 @@ pub trait Query: sealed::Source + Sized {
         })
     }
 
+    /// In which order an operation's two streams were read, as the kernel wrote it.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn output_order(&self, operation_id: &str) -> Result<Option<Vec<u8>>, ReadError> {
+        self.with(|connection, path| {
+            output_order(connection, operation_id).map_err(|e| read_error(path, e))
+        })
+    }
+
     /// The Run of this id.
     ///
     /// # Errors
@@ -295,6 +305,16 @@ fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output
         "SELECT {columns} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC"
     );
     collect(connection, &sql, [operation_id], rows::output)
+}
+
+fn output_order(connection: &Connection, id: &str) -> Result<Option<Vec<u8>>, RowError> {
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version < OUTPUT_ORDER_SINCE {
+        return Ok(None);
+    }
+    let sql = "SELECT output_order FROM operations WHERE id = ?1";
+    let order = first_of(connection, sql, [id], |row| Ok(row.get(0)?))?;
+    Ok(order.flatten())
 }
 
 fn all<T>(

@@ -77,6 +77,7 @@ fn an_owner_brings_it_up_to_date_and_keeps_every_row() {
     let operation = journal.operation("o").unwrap().unwrap();
     assert_eq!(operation.outcome, Some(Outcome::Succeeded));
     assert_eq!(operation.output_ref.as_deref(), Some("o-stderr.log"));
+    assert_eq!(journal.output_order("o").unwrap(), None);
     assert_eq!(journal.last_seq().unwrap(), 5);
     assert_eq!(journal.claim().epoch, 8);
     journal.close().unwrap();
@@ -91,6 +92,7 @@ fn a_reader_reads_it_as_it_is_and_changes_nothing() {
     let before = fs::read(&database).unwrap();
     let reader = Reader::open(place.root()).unwrap();
     assert_eq!(reader.outputs("o").unwrap(), old_outputs());
+    assert_eq!(reader.output_order("o").unwrap(), None);
     assert!(reader.operation("o").unwrap().is_some());
     assert_eq!(fs::read(&database).unwrap(), before);
 }

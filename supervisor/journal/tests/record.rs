@@ -180,6 +180,24 @@ fn outputs_are_kept_with_the_result() {
 }
 
 #[test]
+fn the_order_of_outputs_is_kept_until_there_is_a_result() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let keep = |order: &[u8]| Change::KeepOutputOrder {
+        operation_id: "o".into(),
+        order: order.to_vec(),
+    };
+    let end = finish("o", Outcome::Succeeded);
+    journal
+        .commit(vec![register("o", &[]), keep(&[0, 3, 4]), end])
+        .unwrap();
+    journal.commit(vec![keep(&[1, 1, 1])]).unwrap_err();
+    let reader = Reader::open(place.root()).unwrap();
+    assert_eq!(reader.output_order("o").unwrap(), Some(vec![0, 3, 4]));
+    assert_eq!(reader.output_order("none").unwrap(), None);
+}
+
+#[test]
 fn an_operation_that_never_ran_is_one_commit_and_never_active() {
     let place = Place::new();
     let journal = place.open_with_run();
@@ -237,6 +255,7 @@ fn saving_a_task_again_changes_name_and_meta_only() {
 fn a_replay_is_journaled_for_the_run_that_asked() {
     let place = Place::new();
     let journal = place.open_with_run();
+    journal.commit(begin("caller")).unwrap();
     let replay = Change::NoteReplay {
         operation_id: "o".into(),
         mode: ReplayMode::Recorded,

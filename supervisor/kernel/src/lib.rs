@@ -91,7 +91,7 @@ pub use operation::{
 };
 pub use output::{
     ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputError,
-    OutputReader, Piece, Subscription, artifact_name,
+    OutputOrder, OutputReader, Piece, Subscription, artifact_name,
 };
 pub use recovery::{Decision, Verdict};
 pub use result::{

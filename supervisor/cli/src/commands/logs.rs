@@ -16,10 +16,15 @@ use crate::failure::Failure;
 use crate::output;
 use crate::range::Lines;
 
+mod both;
+
 /// What is copied at once.
 const COPY_LEN: usize = 256 * 1024;
 
 pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
+    if args.both {
+        return conclude(both::print(&reader(cli)?, &args.operation));
+    }
     let stream = if args.stderr {
         Stream::Stderr
     } else {

@@ -212,6 +212,10 @@ impl Applier<'_> {
                 operation_id,
                 reason,
             } => self.stop(operation_id, *reason),
+            Change::KeepOutputOrder {
+                operation_id,
+                order,
+            } => self.keep_output_order(operation_id, order),
             Change::FinishOperation(finish) => self.finish(finish),
             Change::NoteReplay {
                 operation_id,

@@ -161,6 +161,18 @@ impl Applier<'_> {
         Ok(self.journal(&subject(&run_id, id), &fact)?)
     }
 
+    pub(super) fn keep_output_order(&self, id: &str, order: &[u8]) -> Result<(), ApplyError> {
+        let sql = "UPDATE operations SET output_order = ?2 WHERE id = ?1 AND status <> 'done'";
+        let kept = self
+            .connection
+            .prepare_cached(sql)?
+            .execute(params![id, order])?;
+        match kept {
+            0 => Err(self.already_done(id)?.into()),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn finish(&mut self, finish: &Finish) -> Result<(), ApplyError> {
         let id = &finish.operation_id;
         let run_id = self.record_result(finish)?;

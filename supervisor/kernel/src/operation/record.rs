@@ -135,7 +135,16 @@ pub(super) fn finish(
             output,
         });
     }
-    let changes = closing(&admitted.spec.membership, &result, outputs);
+    let mut changes = closing(&admitted.spec.membership, &result, outputs);
+    if let Some(order) = observed.order.encode() {
+        let operation_id = admitted.id.clone();
+        // Before the result, after which nothing of an operation changes.
+        let keep = Change::KeepOutputOrder {
+            operation_id,
+            order,
+        };
+        changes.insert(0, keep);
+    }
     let committed = inner.journal.commit(changes);
     let mut link = observed.link;
     if committed.is_ok() {

@@ -20,7 +20,7 @@ use crate::control::{Control, Wish};
 use crate::deadline::{Patience, bell, earlier, timespec_until};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
-use crate::output::{Drain, Feeds};
+use crate::output::{Drain, Feeds, OutputOrder};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 
 /// How long an operation runs before the command's own end is watched for beside its helper's
@@ -56,6 +56,8 @@ pub(super) struct Observed {
     /// Streams that were still open when the drain gave up.
     pub(super) undrained: Vec<Stream>,
     pub(super) gaps: Gaps,
+    /// In which order the streams were read.
+    pub(super) order: OutputOrder,
 }
 
 /// How the tree came to its end.
@@ -118,6 +120,7 @@ pub(super) struct Supervision<'a> {
     drain_timeout: Duration,
     drain_until: Option<Instant>,
     gaps: Gaps,
+    order: OutputOrder,
 }
 
 impl<'a> Supervision<'a> {
@@ -158,6 +161,7 @@ impl<'a> Supervision<'a> {
             drain_timeout: admitted.spec.drain_timeout,
             drain_until: None,
             gaps: Gaps::begin(),
+            order: OutputOrder::default(),
         };
         match released {
             Ok(None) => {}
@@ -193,7 +197,10 @@ impl<'a> Supervision<'a> {
         }
         for (at, readable) in ready.pipes.into_iter().enumerate() {
             if readable {
-                self.drains[at].read_turn(self.feeds);
+                let drain = &mut self.drains[at];
+                let before = drain.total();
+                drain.read_turn(self.feeds);
+                self.order.note(drain.stream(), drain.total() - before);
             }
         }
         if ready.link {
@@ -498,5 +505,6 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         stop: supervision.stop,
         undrained,
         gaps: supervision.gaps,
+        order: supervision.order,
     }
 }

@@ -86,6 +86,11 @@ impl Drain {
         self.stream
     }
 
+    /// How many bytes were read so far.
+    pub(crate) fn total(&self) -> u64 {
+        self.kept.total()
+    }
+
     /// The pipe, while it is open.
     pub(crate) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)

@@ -10,6 +10,7 @@ mod feed;
 mod feeds;
 mod head_tail;
 mod lines;
+mod order;
 mod room;
 mod seek;
 mod spool;
@@ -18,6 +19,7 @@ mod stored;
 
 pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
 pub use feed::{Piece, Subscription};
+pub use order::OutputOrder;
 pub use room::DEFAULT_MAX_STORED_BYTES;
 pub use spool::artifact_name;
 pub use stored::{Extent, OutputError, OutputReader};
