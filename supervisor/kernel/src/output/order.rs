@@ -61,7 +61,7 @@ impl OutputOrder {
         Some(bytes)
     }
 
-    /// What [`OutputOrder::encode`] wrote; `None` for anything else.
+    /// Reads an order as the journal has it; `None` for anything else.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (flags, mut rest) = bytes.split_first()?;
