@@ -48,6 +48,8 @@ pub(crate) enum Event {
     OthersExited,
     /// There is no child left, which proves the tree empty.
     Empty,
+    /// Everyone who is left has refused SIGKILL (EPERM).
+    AllRefused,
     /// Someone wants the tree to end.
     Stop(StopPlan),
     /// Time has passed.
@@ -65,7 +67,8 @@ pub(crate) enum Effect {
     Kill,
     /// Kill the children that came up since.
     Sweep,
-    /// Kill everything that descends from us, also below a stuck parent.
+    /// Kill everything that descends from us, also below a stuck parent, and look whether all of
+    /// it refuses.
     SweepDeep,
     /// Report the end: nothing is left.
     FinishEmpty,
@@ -126,6 +129,7 @@ impl Ladder {
             Event::RootExited => self.root_exited(now),
             Event::OthersExited => self.others_exited(now),
             Event::Empty => self.empty(),
+            Event::AllRefused => Ok(self.all_refused()),
             Event::Stop(plan) => Ok(self.stop(plan, now)),
             Event::Tick => Ok(self.tick(now)),
         }
@@ -169,6 +173,21 @@ impl Ladder {
             };
         }
         vec![Effect::Sweep]
+    }
+
+    /// Time would change nothing.
+    fn all_refused(&mut self) -> Vec<Effect> {
+        match self.stage {
+            Stage::Killing { .. } => {
+                self.stage = Stage::Done;
+                vec![Effect::FinishRemains]
+            }
+            Stage::Running
+            | Stage::Settling { .. }
+            | Stage::Waiting
+            | Stage::Climbing { .. }
+            | Stage::Done => vec![],
+        }
     }
 
     fn empty(&mut self) -> Result<Vec<Effect>, Illegal> {

@@ -122,6 +122,24 @@ fn what_cannot_be_killed_is_given_up_at_the_end_of_its_time() {
 }
 
 #[test]
+fn what_refuses_to_be_killed_is_given_up_at_once() {
+    let mut ladder = stopping();
+    let events = [
+        (0, Event::Stop(StopPlan::kill(5000))),
+        (50, Event::Tick),
+        (50, Event::AllRefused),
+    ];
+    let expected = [Effect::Kill, Effect::SweepDeep, Effect::FinishRemains];
+    assert_eq!(play(&mut ladder, &events), expected);
+    assert_eq!(ladder.deadline(), None);
+    // Before the killing part it says nothing: a polite signal may still be heard.
+    let mut ladder = stopping();
+    let events = [(0, Event::Stop(polite())), (10, Event::AllRefused)];
+    assert_eq!(play(&mut ladder, &events), [Effect::Signal(INT)]);
+    assert!(ladder.deadline().is_some());
+}
+
+#[test]
 fn progress_makes_the_looks_frequent_again() {
     let mut ladder = stopping();
     let events = [
@@ -301,6 +319,7 @@ fn events() -> impl Strategy<Value = Event> {
         2 => Just(Event::RootExited),
         3 => Just(Event::OthersExited),
         1 => Just(Event::Empty),
+        1 => Just(Event::AllRefused),
         2 => plans().prop_map(Event::Stop),
         6 => Just(Event::Tick),
     ]

@@ -287,7 +287,11 @@ impl Operation {
                 });
             }
             Effect::Sweep => self.tree.sweep(),
-            Effect::SweepDeep => self.tree.sweep_deep(),
+            Effect::SweepDeep => {
+                if self.tree.sweep_deep() {
+                    return self.step(channel, Event::AllRefused);
+                }
+            }
             Effect::FinishEmpty => {
                 let end = self.tree.end_empty();
                 channel.say(&Reply::TreeEmpty(end.clone()));

@@ -248,7 +248,8 @@ impl Tree {
         }
         self.sweep_children();
         if self.sweeps.fruitful > GENERATIONS_MAX {
-            self.sweep_deep();
+            // What refuses is found when nothing moves any more.
+            let _all_refuse = self.sweep_deep();
         }
     }
 
@@ -290,14 +291,18 @@ impl Tree {
     /// Kills everything that descends from the helper, also below a parent that does not die. First
     /// all of it is stopped: whoever is killed alone makes room for the next one of a tree that forks
     /// without end, and whoever is stopped does not.
-    pub(crate) fn sweep_deep(&mut self) {
+    /// Says whether there is somebody and everybody refuses: they belong to another user.
+    pub(crate) fn sweep_deep(&mut self) -> bool {
         self.sweeps = Sweeps::default();
         self.freeze();
         if let Ok(listing) = descendants(self.helper.pid) {
-            for target in plan(self.helper, &listing.processes) {
-                let _sent = target.send(Signal::KILL);
-            }
+            let targets = plan(self.helper, &listing.processes);
+            let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
+            // Every one of them is sent it, whatever the others do.
+            let refusing = targets.iter().filter(|&target| refuse(target)).count();
+            return refusing > 0 && refusing == targets.len();
         }
+        false
     }
 
     /// Stops everyone, until nobody is found who moves.

@@ -429,6 +429,8 @@ impl<'a> Supervision<'a> {
     /// False when there is nothing more to wait for.
     fn check_clock(&mut self) -> bool {
         let now = Instant::now();
+        // It may have been stopped since the look at what is ready.
+        self.gaps.note(self.deadline(), now);
         let over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.ending.is_some() {
             return !over(self.drain_until);
