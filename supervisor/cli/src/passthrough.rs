@@ -68,7 +68,9 @@ impl Passthrough {
                     self.write(stream, &buffer[..len]);
                     at += len as u64;
                 }
-                Ok(_) => return self.lose(stream, to - at, "the stored output is shorter"),
+                Ok(_) => {
+                    return self.lose(stream, to - at, "they came too fast and were not stored");
+                }
                 Err(error) => return self.lose(stream, to - at, &error.to_string()),
             }
         }

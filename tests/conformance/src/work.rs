@@ -17,16 +17,21 @@ pub struct Work {
     pub args: Vec<OsString>,
     pub env: Vec<(OsString, OsString)>,
     pub inherit_env: bool,
+    /// Variables of the caller's that are passed on by name.
+    pub pass_env: Vec<OsString>,
     pub cwd: PathBuf,
     pub stdin: Input,
     pub umask: Option<u32>,
     pub no_new_privs: bool,
+    /// Whether both output streams are one pipe.
+    pub merge_stderr: bool,
     pub leases: Vec<String>,
     pub wait: Duration,
     pub timeout: Option<Duration>,
     /// How long it may take to end by itself once it is stopped.
     pub grace: Option<Duration>,
     pub max_output_bytes: Option<usize>,
+    pub max_stored_bytes: Option<u64>,
     /// Whether the operation stays open until its descendants end by themselves.
     pub descendants_may_stay: bool,
     /// A limit that has to be enforced or refused.
@@ -40,6 +45,8 @@ pub struct Work {
 #[expect(missing_docs, reason = "named by what they are")]
 pub enum Input {
     Empty,
+    /// There is no descriptor 0.
+    Closed,
     Bytes(Vec<u8>),
 }
 
@@ -62,15 +69,18 @@ impl Work {
             args: Vec::new(),
             env: Vec::new(),
             inherit_env: false,
+            pass_env: Vec::new(),
             cwd,
             stdin: Input::Empty,
             umask: None,
             no_new_privs: false,
+            merge_stderr: false,
             leases: Vec::new(),
             wait: Duration::ZERO,
             timeout: None,
             grace: None,
             max_output_bytes: None,
+            max_stored_bytes: None,
             descendants_may_stay: false,
             hard_limit: None,
             live: false,

@@ -190,7 +190,8 @@ impl Subscription {
     }
 
     /// Reads bytes of a gap from where the stream is stored: as many as fit `buffer`, from the
-    /// offset `at` of the stream. A gap can be read until this subscription is dropped.
+    /// offset `at` of the stream. A gap can be read until this subscription is dropped. Nothing is
+    /// read where the stream was not stored, because the room for it was used up.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] if the stream could not be stored; else that of the read.

@@ -12,6 +12,7 @@ use xioflow_kernel::journal::{Journal, OpenOptions, Query};
 use xioflow_kit::{Deadline, wait};
 
 use crate::contract::{Contract, Level, Outcome, Unsupported};
+use crate::document::Document;
 use crate::ways::{Client, RefusalKind};
 use crate::work::Work;
 use crate::world::{LONG, RESULT, World, assert_gone, assert_one_result, kill, kinds, text};
@@ -127,26 +128,33 @@ fn one_result(world: &World<'_>) -> Outcome {
         ),
     ] {
         let result = client.submit(&work)?.wait().expect("a result");
-        result
-            .assert(&json!({ "status": status, "terminationReason": reason }))
-            .assert_nothing_invented();
-        assert_one_result(&*client, &work.id);
+        assert_ended(&*client, &result, status, reason);
     }
+    world.indeterminate("unclear", "db", |work| client.submit(work))?;
+    assert_one_result(&*client, "unclear");
+    cancelled_while_it_runs(world, &*client)?;
+    if client.works_beside_others() {
+        cancelled_while_it_waits(world, &*client)?;
+    }
+    race(world, &*client)
+}
+
+/// The end is told so, nothing in it is invented, and it is recorded once.
+fn assert_ended(client: &dyn Client, result: &Document, status: &str, reason: &str) {
+    result
+        .assert(&json!({ "status": status, "terminationReason": reason }))
+        .assert_nothing_invented();
+    assert_one_result(client, result.text("operationId"));
+}
+
+fn cancelled_while_it_runs(world: &World<'_>, client: &dyn Client) -> Outcome {
     let (work, ready) = world.announced("cancelled", &["sleep"]);
     let submitted = client.submit(&work)?;
     world.stage.wait_ready(&ready);
     submitted.cancel()?.expect("it is active");
     let result = submitted.wait().expect("a result");
-    result
-        .assert(&json!({ "status": "cancelled", "terminationReason": "user_cancelled" }))
-        .assert_nothing_invented();
-    assert_one_result(&*client, "cancelled");
-    world.indeterminate("unclear", "db", |work| client.submit(work))?;
-    assert_one_result(&*client, "unclear");
-    if client.works_beside_others() {
-        cancelled_while_it_waits(world, &*client)?;
-    }
-    race(world, &*client)
+    assert_ended(client, &result, "cancelled", "user_cancelled");
+    Ok(())
 }
 
 /// Nothing of it ran, and it never held anything: its result is all that there is of it.
@@ -157,12 +165,8 @@ fn cancelled_while_it_waits(world: &World<'_>, client: &dyn Client) -> Outcome {
     let submitted = client.submit(&world.traced("waiting").lease("port").wait(LONG))?;
     submitted.cancel()?.expect("it waits");
     let result = submitted.wait().expect("a result");
-    result
-        .assert(&json!({
-            "status": "cancelled", "terminationReason": "user_cancelled",
-            "evidence": "unobserved", "treeSettlement": null,
-        }))
-        .assert_nothing_invented();
+    assert_ended(client, &result, "cancelled", "user_cancelled");
+    result.assert(&json!({ "evidence": "unobserved", "treeSettlement": null }));
     assert_eq!(kinds(client, "waiting"), [RESULT]);
     gate.open();
     holding.wait().expect("a result");

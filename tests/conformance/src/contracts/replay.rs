@@ -270,7 +270,19 @@ const CHANGES: &[Change] = &[
         inherit_env: true,
         ..work
     }),
+    ("variable that is passed on", |_, work| Work {
+        pass_env: vec!["PATH".into()],
+        ..work
+    }),
+    ("merged streams", |_, work| Work {
+        merge_stderr: true,
+        ..work
+    }),
     ("input", |_, work| work.stdin("other")),
+    ("closed input", |_, work| Work {
+        stdin: Input::Closed,
+        ..work
+    }),
     ("no input", |_, work| Work {
         stdin: Input::Empty,
         ..work
@@ -300,6 +312,10 @@ const NO_CHANGES: &[Change] = &[
     ("wait", |_, work| work.wait(Duration::from_secs(1))),
     ("grace", |_, work| work.grace(Duration::from_secs(1))),
     ("output limit", |_, work| work.max_output_bytes(4096)),
+    ("limit of what is stored", |_, work| Work {
+        max_stored_bytes: Some(4096),
+        ..work
+    }),
     ("order of variables", |_, mut work| {
         work.env.reverse();
         work

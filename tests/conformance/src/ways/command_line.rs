@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -153,41 +154,17 @@ impl Shell<'_> {
         let mut words = Words::default();
         words.pair("--op", &work.id);
         words.pair("--cwd", &work.cwd);
-        words.flag("--clear-env", !work.inherit_env);
-        for (name, value) in &work.env {
-            let mut assignment = name.clone();
-            assignment.push("=");
-            assignment.push(value);
-            words.pair("--env", assignment);
+        words.environment(work);
+        match &work.stdin {
+            Input::Empty => {}
+            Input::Closed => words.pair("--stdin", "closed"),
+            Input::Bytes(bytes) => words.pair("--stdin", self.input_file(bytes)),
         }
-        if let Input::Bytes(bytes) = &work.stdin {
-            words.pair("--stdin", self.input_file(bytes));
-        }
+        words.flag("--merge-stderr", work.merge_stderr);
         for lease in &work.leases {
             words.pair("--lease", lease);
         }
-        let ms = |time: std::time::Duration| format!("{}ms", time.as_millis());
-        words.pair("--wait", ms(work.wait));
-        for (option, time) in [("--timeout", work.timeout), ("--grace", work.grace)] {
-            if let Some(time) = time {
-                words.pair(option, ms(time));
-            }
-        }
-        if let Some(limit) = work.max_output_bytes {
-            words.pair("--max-output", limit.to_string());
-        }
-        let policy = if work.descendants_may_stay {
-            "wait"
-        } else {
-            "stop"
-        };
-        words.pair("--descendants", policy);
-        match work.hard_limit {
-            None => {}
-            Some(Limit::Memory) => words.pair("--memory", "64MiB"),
-            Some(Limit::Pids) => words.pair("--pids", "16"),
-            Some(Limit::CpuTime) => words.pair("--cpu-time", "10s"),
-        }
+        words.limits(work);
         words.flag("--json", !work.live);
         words.0.push("--".into());
         words.0.push(work.program.clone());
@@ -223,6 +200,45 @@ fn refuse_what_has_no_option(work: &Work) -> Result<(), Unsupported> {
 struct Words(Vec<OsString>);
 
 impl Words {
+    fn environment(&mut self, work: &Work) {
+        self.flag("--clear-env", !work.inherit_env);
+        for (name, value) in &work.env {
+            let mut assignment = name.clone();
+            assignment.push("=");
+            assignment.push(value);
+            self.pair("--env", assignment);
+        }
+        // After those with a value: the last of a name counts.
+        for name in &work.pass_env {
+            self.pair("--env", name);
+        }
+    }
+
+    fn limits(&mut self, work: &Work) {
+        let ms = |time: Duration| format!("{}ms", time.as_millis());
+        self.pair("--wait", ms(work.wait));
+        for (option, time) in [("--timeout", work.timeout), ("--grace", work.grace)] {
+            if let Some(time) = time {
+                self.pair(option, ms(time));
+            }
+        }
+        if let Some(limit) = work.max_output_bytes {
+            self.pair("--max-output", limit.to_string());
+        }
+        if let Some(limit) = work.max_stored_bytes {
+            self.pair("--max-stored", limit.to_string());
+        }
+        if work.descendants_may_stay {
+            self.pair("--descendants", "wait");
+        }
+        match work.hard_limit {
+            None => {}
+            Some(Limit::Memory) => self.pair("--memory", "64MiB"),
+            Some(Limit::Pids) => self.pair("--pids", "16"),
+            Some(Limit::CpuTime) => self.pair("--cpu-time", "10s"),
+        }
+    }
+
     /// With an equals sign, so that no value is taken for an option.
     fn pair(&mut self, option: &str, value: impl AsRef<OsStr>) {
         let mut word = OsString::from(option);

@@ -162,18 +162,27 @@ fn command(work: &Work) -> Result<Command, Unsupported> {
     let mut command = Command::new(&work.program)
         .args(&work.args)
         .cwd(&work.cwd)
-        .no_new_privs(work.no_new_privs);
+        .no_new_privs(work.no_new_privs)
+        .merge_stderr(work.merge_stderr);
     if work.inherit_env {
         command = command.inherit_env();
     }
     if let Some(mask) = work.umask {
         command = command.umask(mask);
     }
-    if let Input::Bytes(bytes) = &work.stdin {
-        command = command.stdin(Stdin::Bytes(bytes.as_slice().into()));
+    command = command.stdin(match &work.stdin {
+        Input::Empty => Stdin::Null,
+        Input::Closed => Stdin::Closed,
+        Input::Bytes(bytes) => Stdin::bytes(bytes.as_slice()),
+    });
+    for (name, value) in &work.env {
+        command = command.env(name, value);
     }
-    let env = work.env.iter();
-    Ok(env.fold(command, |command, (name, value)| command.env(name, value)))
+    // After those with a value: the last of a name counts.
+    for name in &work.pass_env {
+        command = command.pass_env(name);
+    }
+    Ok(command)
 }
 
 /// An operation on a thread of its own.
@@ -202,6 +211,9 @@ impl Running {
         }
         if let Some(limit) = work.max_output_bytes {
             operation = operation.max_output_bytes(limit);
+        }
+        if let Some(limit) = work.max_stored_bytes {
+            operation = operation.max_stored_bytes(limit);
         }
         let leases = work.leases.iter();
         let mut operation = leases.fold(operation, |operation, lease| operation.lease(lease));

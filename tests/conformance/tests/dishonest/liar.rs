@@ -14,6 +14,7 @@ pub(crate) struct Liar {
     pub(crate) breaks: &'static [u32],
     /// What each of them says then.
     pub(crate) told_by: &'static str,
+    pub(crate) terms: fn(Terms) -> Terms,
     pub(crate) work: fn(Work) -> Work,
     pub(crate) ended: fn(Ended) -> Ended,
     pub(crate) events: fn(Vec<Event>) -> Vec<Event>,
@@ -21,7 +22,7 @@ pub(crate) struct Liar {
     pub(crate) cancelled: fn(Result<(), Refusal>) -> Result<(), Refusal>,
     pub(crate) reported: fn(Result<String, Refusal>) -> Result<String, Refusal>,
     /// What it does beside its work.
-    pub(crate) aside: fn(),
+    pub(crate) aside: fn(&Stage),
 }
 
 /// Nothing is changed.
@@ -29,13 +30,14 @@ pub(crate) const HONEST: Liar = Liar {
     name: "honest",
     breaks: &[],
     told_by: "",
+    terms: |terms| terms,
     work: |work| work,
     ended: |ended| ended,
     events: |events| events,
     leases: |leases| leases,
     cancelled: |cancelled| cancelled,
     reported: |reported| reported,
-    aside: || {},
+    aside: |_| {},
 };
 
 impl Way for Liar {
@@ -48,19 +50,26 @@ impl Way for Liar {
         stage: &'a Stage,
         terms: &Terms,
     ) -> Result<Box<dyn Client + 'a>, Unsupported> {
-        let client = ways::Embedded.client(stage, terms)?;
-        Ok(Box::new(LyingClient { liar: self, client }))
+        let terms = (self.terms)(terms.clone());
+        let client = ways::Embedded.client(stage, &terms)?;
+        let liar = self;
+        Ok(Box::new(LyingClient {
+            liar,
+            stage,
+            client,
+        }))
     }
 }
 
 struct LyingClient<'a> {
     liar: &'a Liar,
+    stage: &'a Stage,
     client: Box<dyn Client + 'a>,
 }
 
 impl Client for LyingClient<'_> {
     fn submit(&self, work: &Work) -> Result<Box<dyn Submitted + '_>, Unsupported> {
-        (self.liar.aside)();
+        (self.liar.aside)(self.stage);
         let submitted = self.client.submit(&(self.liar.work)(work.clone()))?;
         Ok(Box::new(LyingSubmitted {
             liar: self.liar,
@@ -78,8 +87,12 @@ impl Client for LyingClient<'_> {
 
     fn another(&self) -> Result<Box<dyn Client + '_>, Unsupported> {
         let client = self.client.another()?;
-        let liar = self.liar;
-        Ok(Box::new(LyingClient { liar, client }))
+        let (liar, stage) = (self.liar, self.stage);
+        Ok(Box::new(LyingClient {
+            liar,
+            stage,
+            client,
+        }))
     }
 
     fn begin_run(&self) -> Result<Box<dyn HostRun + '_>, Unsupported> {

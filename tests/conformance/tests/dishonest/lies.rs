@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_conformance::{Document, Ended, Work};
+use xioflow_conformance::{Document, Ended, Terms, Work};
+use xioflow_kit::Stage;
 
 use crate::liar::{HONEST, Liar};
 
@@ -54,6 +55,13 @@ const RESULTS: &[Liar] = &[
         breaks: &[10, 62],
         told_by: "treeSettlement is",
         ended: |ended| with(ended, |result| result["treeSettlement"] = json!("empty")),
+        ..HONEST
+    },
+    Liar {
+        name: "takes-the-dead-for-residuals",
+        breaks: &[8, 9, 10, 62, 65],
+        told_by: "residualPids is [1]",
+        ended: |ended| with(ended, |result| result["residualPids"] = json!([1])),
         ..HONEST
     },
     Liar {
@@ -190,6 +198,26 @@ const WORKS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "stops-late",
+        breaks: &[11],
+        told_by: " for the document",
+        work: |work| Work {
+            grace: Some(Duration::from_secs(4)),
+            ..work
+        },
+        ..HONEST
+    },
+    Liar {
+        name: "counts-no-operations",
+        breaks: &[13],
+        told_by: "one is enough",
+        terms: |terms| Terms {
+            max_concurrent_operations: None,
+            ..terms
+        },
+        ..HONEST
+    },
+    Liar {
         name: "degrades-a-hard-limit",
         breaks: &[16],
         told_by: "it is not enforced",
@@ -220,6 +248,16 @@ const ANSWERS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "leaves-a-file-in-the-store",
+        breaks: &[44],
+        told_by: "stray",
+        aside: |stage| {
+            let stray = stage.domain().join("artifacts/stray");
+            std::fs::write(stray, "").expect("a file in the folder");
+        },
+        ..HONEST
+    },
+    Liar {
         name: "leaves-a-process-behind",
         breaks: &[1],
         told_by: "left behind",
@@ -230,13 +268,13 @@ const ANSWERS: &[Liar] = &[
         name: "panics",
         breaks: &[1],
         told_by: "out of order",
-        aside: || panic!("out of order"),
+        aside: |_| panic!("out of order"),
         ..HONEST
     },
 ];
 
 /// One that no stage can know: without its environment, its folder or its descriptors.
-fn leave_a_process() {
+fn leave_a_process(_: &Stage) {
     let left = Command::new("/bin/sh")
         .args(["-c", "setsid sleep 120 >/dev/null 2>&1 &"])
         .current_dir("/")

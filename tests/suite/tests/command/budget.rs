@@ -115,6 +115,23 @@ fn how_much_is_stored_is_no_part_of_what_makes_it_the_same() {
     again.assert_complains("bytes 0 to 4 of stdout");
 }
 
+/// A command that prints what it has printed feeds itself, and its room holds all the same.
+#[test]
+fn a_command_that_reads_its_own_output_fills_no_disk() {
+    let stage = Stage::new();
+    let script = "echo seed; while :; do cat \"$1\"/*; done";
+    let artifacts = stage.domain().join("artifacts");
+    let words = ["sh", "-c", script, "sh", text(&artifacts)];
+    let options = ["--max-stored", "256KiB", "--timeout", "1s"];
+    let (finished, document) = run_json(&stage, &options, &words);
+    finished.assert_code(124);
+    assert!(
+        document["stdoutBytes"].as_u64() > Some(256 * 1024),
+        "{document:#}"
+    );
+    assert!(on_disk(&stage) <= 256 * 1024);
+}
+
 /// Runs with a file system of its own in the place of the artifacts, mounted with these options.
 fn run_on(options: &str, command: &str) -> Value {
     let stage = Stage::new();

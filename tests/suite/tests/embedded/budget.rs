@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use xioflow_kernel::journal::{Gap, Outcome, Stream};
-use xioflow_kernel::{Domain, DomainOptions, Extent, OperationResult, artifact_name};
+use xioflow_kernel::{Domain, DomainOptions, Extent, OperationResult, Piece, artifact_name};
 use xioflow_kit::Stage;
 
 use crate::{fixture, open, open_with, shell};
@@ -151,6 +151,44 @@ fn what_fits_exactly_is_one_whole_file() {
     assert_eq!(stored, flood(ROOM));
     assert_eq!(result.stdout_hash, Some(sha256(&stored)));
     assert_eq!(result.stdout.as_bytes(), stored);
+}
+
+/// What it was too slow for it reads from the file, as far as that goes, and nothing else.
+#[test]
+fn a_slow_subscriber_is_given_only_what_is_stored() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let len = 6_000_000;
+    let command = fixture(&stage, &["flood-output", "stdout", &len.to_string()]);
+    let mut operation = domain
+        .operation(command)
+        .expect("a builder")
+        .max_stored_bytes(2 * ROOM);
+    let pieces = operation.subscribe();
+    let result = operation.run().expect("a result");
+    let stored_to = result.stdout_gap.expect("a gap").from;
+    let bytes = flood(len);
+    let (mut at, mut missing) = (0, 0);
+    while let Some(piece) = pieces.next_piece() {
+        match piece {
+            Piece::Data { bytes: some, .. } => {
+                assert!(bytes[at..].starts_with(&some), "at {at}");
+                at += some.len();
+            }
+            Piece::Gap { from, to, .. } => {
+                assert_eq!(from, at as u64);
+                let mut buffer = vec![0; usize::try_from(to - from).expect("a length")];
+                let len = pieces.read_gap(Stream::Stdout, from, &mut buffer);
+                let len = len.expect("the stored part");
+                assert!(bytes[at..].starts_with(&buffer[..len]));
+                assert_eq!(from + len as u64, to.min(stored_to));
+                missing += to - from - len as u64;
+                at = usize::try_from(to).expect("an offset");
+            }
+        }
+    }
+    assert_eq!(at as u64, len);
+    assert!(missing > 0, "nothing was missed");
 }
 
 /// Looked at each time that output arrives: the file stops growing while the command goes on.
