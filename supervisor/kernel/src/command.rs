@@ -15,6 +15,23 @@ use crate::stdin::Stdin;
 ///
 /// A new command has an empty environment, an empty standard input, and the working directory of
 /// the caller at the moment it is started.
+///
+/// # Examples
+/// ```
+/// # let stage = xioflow_kit::Stage::new();
+/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+/// # let domain = options.open(stage.domain())?;
+/// use xioflow_kernel::{Command, Stdin};
+///
+/// let sorted = Command::new("sort")
+///     .arg("-r")
+///     .cwd("/")
+///     .env("LC_ALL", "C")
+///     .pass_env("PATH")
+///     .stdin(Stdin::text("a\nb\n"));
+/// assert_eq!(domain.run(sorted)?.stdout, "b\na\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Command {
     pub(crate) program: OsString,

@@ -30,6 +30,25 @@ use crate::stop::{StopManner, StopRequest};
 const DEFAULT_WARM_HELPERS: usize = 1;
 
 /// How a domain is opened.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use xioflow_kernel::DomainOptions;
+///
+/// # let stage = xioflow_kit::Stage::new();
+/// # let (folder, helper) = (stage.domain(), stage.program("xioflow-reaper"));
+/// let domain = DomainOptions::default()
+///     .helper(helper)
+///     .wait(Duration::from_secs(10))
+///     .max_concurrent_operations(8)
+///     .max_artifact_bytes(2 * 1024 * 1024 * 1024)
+///     .open(folder)?;
+/// for decision in domain.recovered() {
+///     println!("{decision:?}"); // what an earlier owner had left unfinished
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct DomainOptions {
     wait: Duration,
@@ -407,6 +426,25 @@ impl Domain {
     ///
     /// # Errors
     /// Those of [`OutputReader::open`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::Stream;
+    ///
+    /// let lines = Command::new("/bin/sh").args(["-c", "seq 1 20000"]).inherit_env();
+    /// domain.operation(lines)?.id("count").max_output_bytes(100).run()?;
+    ///
+    /// let output = domain.output("count", Stream::Stdout)?;
+    /// let wanted = output.lines(10_000, 10_001)?;
+    /// let mut bytes = vec![0; usize::try_from(wanted.end - wanted.start)?];
+    /// output.read_at(wanted.start, &mut bytes)?;
+    /// assert_eq!(bytes, b"10000\n10001\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn output(&self, operation_id: &str, stream: Stream) -> Result<OutputReader, OutputError> {
         let artifacts = self.inner.artifacts.path();
         OutputReader::open(&self.inner.journal, artifacts, operation_id, stream)

@@ -109,6 +109,24 @@ impl RunHandle {
     /// # Errors
     /// [`RunError::Unfinished`] while an operation has no result; [`RunError::Ended`] if the Run
     /// has ended differently.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use serde_json::json;
+    /// use xioflow_kernel::journal::RunStatus;
+    /// use xioflow_kernel::{Command, ExecuteError};
+    ///
+    /// let run = domain.begin_run("release 1.4", &json!({}))?;
+    /// run.operation(Command::new("/bin/true"))?.run()?;
+    /// assert_eq!(run.report_succeeded()?, RunStatus::Succeeded);
+    /// // It has ended: nothing more runs in it.
+    /// let late = run.operation(Command::new("/bin/true"))?.run();
+    /// assert!(matches!(late, Err(ExecuteError::RunClosed { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn report_succeeded(&self) -> Result<RunStatus, RunError> {
         let filter = OperationFilter {
             run_id: Some(self.run_id.clone()),

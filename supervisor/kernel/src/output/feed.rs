@@ -60,7 +60,38 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
 }
 
-/// The receiving end.
+/// The receiving end of an operation's output.
+///
+/// Whoever is slow loses nothing of what could be stored:
+///
+/// # Examples
+/// ```
+/// # let stage = xioflow_kit::Stage::new();
+/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+/// # let domain = options.open(stage.domain())?;
+/// use xioflow_kernel::{Command, Piece};
+/// ///
+/// let much = Command::new("/bin/sh").args(["-c", "head -c 4000000 /dev/zero"]).inherit_env();
+/// let mut operation = domain.operation(much)?;
+/// let output = operation.subscribe();
+/// operation.run()?; // nobody reads meanwhile, and nothing waits for that
+/// let mut seen = 0;
+/// while let Some(piece) = output.next_piece() {
+///     match piece {
+///         Piece::Data { bytes, .. } => seen += bytes.len() as u64,
+///         Piece::Gap { stream, mut from, to } => {
+///             let mut buffer = vec![0; 64 * 1024];
+///             while from < to {
+///                 let len = output.read_gap(stream, from, &mut buffer)? as u64;
+///                 seen += len.min(to - from);
+///                 from += len;
+///             }
+///         }
+///     }
+/// }
+/// assert_eq!(seen, 4_000_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     shared: Arc<Shared>,

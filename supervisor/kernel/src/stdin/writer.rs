@@ -27,6 +27,23 @@ pub(crate) type StdinReader = Result<OwnedFd, Errno>;
 /// known whether this one runs. No SIGPIPE reaches the host, whatever its disposition.
 ///
 /// The error of pipe(2) if there is no pipe; the operation fails with the same.
+///
+/// # Examples
+/// ```
+/// # let stage = xioflow_kit::Stage::new();
+/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+/// # let domain = options.open(stage.domain())?;
+/// use std::io::Write;
+/// use xioflow_kernel::Command;
+///
+/// let mut operation = domain.operation(Command::new("/bin/cat"))?;
+/// let mut input = operation.stdin_stream();
+/// let running = operation.start()?;
+/// writeln!(input, "one line at a time")?;
+/// drop(input); // the end
+/// assert_eq!(running.wait()?.stdout, "one line at a time\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct StdinWriter {
     pipe: Result<OwnedFd, Errno>,

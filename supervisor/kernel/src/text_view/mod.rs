@@ -40,6 +40,12 @@ pub struct TextView {
 /// - **Bytes that are not UTF-8** become U+FFFD, as many as [`String::from_utf8_lossy`] makes of them.
 ///
 /// Each byte is either in the text, or counted once as collapsed or replaced.
+///
+/// # Examples
+/// ```
+/// let view = xioflow_kernel::text_view(b"10%\r 50%\rdone\n\x1b[31mred\x1b[0m\n");
+/// assert_eq!(view.text, "done\nred\n");
+/// ```
 #[must_use]
 pub fn text_view(bytes: &[u8]) -> TextView {
     let mut filter = TextFilter::default();
