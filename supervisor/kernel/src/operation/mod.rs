@@ -278,7 +278,7 @@ impl OperationBuilder {
 
     /// Sets how long its output pipes may stay open after its tree is gone, held by a process
     /// outside of it; 2 s by default. Who holds them then is named, and the result is
-    /// indeterminate. After a stop it is at most 1 s.
+    /// indeterminate. After a stop, also one that comes while they are waited for, it is at most 1 s.
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.spec.drain_timeout = timeout;

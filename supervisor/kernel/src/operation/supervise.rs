@@ -288,6 +288,9 @@ impl<'a> Supervision<'a> {
 
     fn ask_stop(&mut self, request: StopRequest) {
         if self.ending.is_some() {
+            // Only the pipes are waited for, and whoever stops it does not want to wait for long.
+            let soon = Instant::now().checked_add(DRAIN_AFTER_STOP_MAX);
+            self.drain_until = earlier(self.drain_until, soon);
             return;
         }
         let patience = request.longest().saturating_add(self.inner.patience.stop);
@@ -419,6 +422,14 @@ impl<'a> Supervision<'a> {
         self.end(Ending::NeverReleased { lost, gone });
     }
 
+    /// The tree is gone, so what it printed is in the pipes: never more than one turn reads, and then
+    /// their end, unless somebody else holds them. Whoever was asked not to wait has not looked yet.
+    fn read_what_is_left(&mut self) {
+        for drain in &mut self.drains {
+            drain.read_turn(self.feeds);
+        }
+    }
+
     fn kill_root(&self) {
         if let Some(pidfd) = &self.root_pidfd {
             // It may have ended already (ESRCH), which is as good.
@@ -433,7 +444,11 @@ impl<'a> Supervision<'a> {
         self.gaps.note(self.deadline(), now);
         let over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.ending.is_some() {
-            return !over(self.drain_until);
+            let drained = over(self.drain_until);
+            if drained {
+                self.read_what_is_left();
+            }
+            return !drained;
         }
         if over(self.watch_root_at) {
             self.watch_root_at = None;

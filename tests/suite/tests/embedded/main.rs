@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod cancel_by_id;
+mod drain;
 mod environment;
 mod fifo;
 mod identity;
@@ -18,6 +19,7 @@ mod stored;
 mod stream;
 mod unreaped;
 
+use std::fs::File;
 use std::path::Path;
 
 use xioflow_kernel::journal::Query;
@@ -56,6 +58,16 @@ fn fixture(stage: &Stage, arguments: &[&str]) -> Command {
 /// A command that leaves a line in the stage's `trace` each time it runs.
 fn traced(stage: &Stage) -> Command {
     fixture(stage, &["append-line", text(&stage.path("trace"))])
+}
+
+/// Makes this process a stranger that holds the standard output of a running operation.
+fn hold_stdout(domain: &Domain, operation_id: &str) -> File {
+    let operation = domain.journal().operation(operation_id);
+    let identity = operation.expect("readable").expect("it runs");
+    let pid = &identity.process_identity.expect("it runs")["pid"];
+    let path = format!("/proc/{pid}/fd/1");
+    let pipe = File::options().write(true).open(&path);
+    pipe.unwrap_or_else(|error| panic!("open {path}: {error}"))
 }
 
 /// How often a traced command has run.
