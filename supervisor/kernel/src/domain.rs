@@ -382,15 +382,17 @@ impl Domain {
             grace,
         };
         let flight = self.inner.flights.get(operation_id);
-        if flight.is_some_and(|flight| flight.control.wish(Wish::Stop(request))) {
-            return Ok(());
-        }
         let operation_id = operation_id.to_owned();
-        match self.inner.journal.operation(&operation_id)? {
-            Some(known) if !is_unfinished(known.status) => {
-                Err(NotActive::AlreadyCompleted { operation_id })
-            }
-            _ => Err(NotActive::NotFound { operation_id }),
+        // Looked at for one in flight, too: that may be a repetition, which is only answered.
+        let known = self.inner.journal.operation(&operation_id)?;
+        if known.is_some_and(|known| !is_unfinished(known.status)) {
+            return Err(NotActive::AlreadyCompleted { operation_id });
+        }
+        match flight {
+            Some(flight) if flight.control.wish(Wish::Stop(request)) => Ok(()),
+            // It has ended since then, or was refused.
+            Some(_) => Err(NotActive::AlreadyCompleted { operation_id }),
+            None => Err(NotActive::NotFound { operation_id }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `Domain::cancel` and `Domain::close`: in each phase of an operation, and an error with its reason
 //! where there is nothing to stop.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use xioflow_kernel::journal::{Outcome, Query, TerminationReason};
@@ -127,4 +128,33 @@ fn a_closed_domain_takes_nothing_and_loses_nothing() {
             .len(),
         1
     );
+}
+
+/// A repetition is in flight while it is answered, but there is nothing of it to stop.
+#[test]
+fn one_that_is_only_answered_again_has_ended() {
+    const REPLAYS: usize = 200;
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let submit = || {
+        let operation = domain.operation(traced(&stage)).expect("a builder");
+        operation.id("once").run().expect("a result")
+    };
+    assert_eq!(submit().status, Outcome::Succeeded);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..REPLAYS {
+                assert_eq!(submit().status, Outcome::Succeeded);
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        while !over.load(Ordering::SeqCst) {
+            let stopped = cancel(&domain, "once");
+            assert!(
+                matches!(stopped, Err(NotActive::AlreadyCompleted { .. })),
+                "{stopped:?}"
+            );
+        }
+    });
 }
