@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Resources with this prefix name a folder, and overlap with folders in or around it.
-const FOLDER_PREFIX: &str = "workspace:write:";
+use crate::resources::FOLDER_PREFIX;
 
 /// The resource named in a conflict when the number of operations is what blocks.
 pub(crate) const CONCURRENCY: &str = "domain:max_concurrent_ops";

@@ -67,6 +67,7 @@ mod operation;
 mod output;
 mod plain_file;
 mod recovery;
+mod resources;
 mod result;
 mod run;
 mod sanitise;

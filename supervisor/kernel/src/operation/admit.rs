@@ -3,7 +3,6 @@
 //! What is refused here leaves no trace. The order is that of the checks' cost to the caller: what
 //! can be known without waiting comes first.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,8 @@ use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES, TIMEOUT_MAX};
 use crate::fingerprint::{Inputs, fingerprint};
 use crate::flight::{Flight, Joined, Submission};
 use crate::output::{Feed, Feeds};
+use crate::resources;
 use crate::result::{OperationResult, Reuse};
-
-/// What the name of a folder to write begins with.
-const FOLDER_PREFIX: &str = "workspace:write:";
 
 /// Executes a submission from beginning to end.
 pub(super) fn execute(
@@ -40,8 +37,7 @@ pub(super) fn execute(
         .environment
         .resolve(std::env::vars_os().collect())?;
     let folder = spec.command.folder();
-    check_leases(&spec.leases)?;
-    normalise_leases(&mut spec.leases);
+    spec.leases = resources::admissible(std::mem::take(&mut spec.leases))?;
     let fingerprint = fingerprint(&Inputs {
         command: &spec.command,
         cwd: &folder.path,
@@ -250,36 +246,6 @@ fn check_id(id: &str) -> Result<(), ExecuteError> {
         return Err(ExecuteError::InvalidId { len: id.len() });
     }
     Ok(())
-}
-
-/// A resource without a name would be one that everybody means.
-fn check_leases(leases: &[String]) -> Result<(), ExecuteError> {
-    let nameless = |lease: &&String| {
-        lease
-            .strip_prefix(FOLDER_PREFIX)
-            .unwrap_or(lease)
-            .is_empty()
-    };
-    match leases.iter().find(nameless) {
-        Some(lease) => Err(ExecuteError::InvalidLease {
-            lease: lease.clone(),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Gives folders their real path, and drops repetitions.
-fn normalise_leases(leases: &mut Vec<String>) {
-    for lease in leases.iter_mut() {
-        if let Some(path) = lease.strip_prefix(FOLDER_PREFIX) {
-            let real = std::fs::canonicalize(path)
-                .or_else(|_| std::path::absolute(path))
-                .unwrap_or_else(|_| PathBuf::from(path));
-            *lease = format!("{FOLDER_PREFIX}{}", real.display());
-        }
-    }
-    leases.sort_unstable();
-    leases.dedup();
 }
 
 pub(super) fn millis(duration: std::time::Duration) -> u64 {

@@ -227,7 +227,7 @@ impl OperationBuilder {
     /// indeterminate operation keeps what it holds.
     ///
     /// A resource is any name that is not empty. `workspace:write:DIR` names a folder by its real
-    /// path, and overlaps with every folder in it and around it. An operation gets all of its
+    /// path, whether it is there or not, and overlaps with every folder in it and around it. An operation gets all of its
     /// resources or none; whoever waits is served in order.
     ///
     /// # Examples

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::output::{Drain, Drained, hex};
+use crate::resources::FOLDER_PREFIX;
 use crate::result::{OperationResult, PipeHolder, ProcessIdentity, SpawnFailure, StreamPart};
 
 /// Commits the intent, the leases and the identity of a command that waits at its gate.
@@ -232,7 +233,7 @@ fn register(new: NewOperation) -> Change {
 fn mutation_roots(leases: &[String]) -> Vec<String> {
     leases
         .iter()
-        .filter_map(|lease| lease.strip_prefix("workspace:write:"))
+        .filter_map(|lease| lease.strip_prefix(FOLDER_PREFIX))
         .map(str::to_owned)
         .collect()
 }

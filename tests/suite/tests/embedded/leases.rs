@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use xioflow_kernel::journal::Query;
-use xioflow_kernel::{DomainOptions, ExecuteError};
+use xioflow_kernel::{DomainOptions, ExecuteError, Reuse};
 use xioflow_kit::{Deadline, Stage, wait};
 
 use crate::{fixture, open, open_with, shell, text, times_run, traced};
@@ -197,4 +197,28 @@ fn waiting_can_be_cancelled() {
         .expect("a builder")
         .lease("db");
     assert_eq!(after.run().expect("nobody holds it").exit_code, Some(0));
+}
+
+/// The folder that a command is to make has one name, also through a link that leads there.
+#[test]
+fn a_folder_that_is_not_there_yet_is_known_by_its_real_path() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let real = stage.folder("real");
+    std::os::unix::fs::symlink(&real, stage.path("link")).expect("a link");
+    let lease = format!("workspace:write:{}/new/", stage.path("link").display());
+    let submit = || {
+        let script = format!("mkdir {}/new", text(&real));
+        let operation = domain.operation(shell(&stage, &script)).expect("a builder");
+        operation.id("maker").lease(lease.clone())
+    };
+    assert_eq!(submit().run().expect("a result").exit_code, Some(0));
+    let again = submit().run().expect("the recorded result");
+    assert_eq!(again.reused, Reuse::ReplayedRecorded);
+    let recorded = domain.journal().operation("maker").expect("readable");
+    let real = real.canonicalize().expect("it is there").join("new");
+    assert_eq!(
+        recorded.expect("it ran").mutation_roots,
+        [text(&real).to_owned()]
+    );
 }
