@@ -121,6 +121,14 @@ impl Leases {
         state.table.release(operation);
         state.serve();
     }
+
+    /// Leaves `operation`, which has ended without proof, its resources, and serves those who wait
+    /// for its place.
+    pub(crate) fn keep(&self, operation: &str) {
+        let mut state = self.lock();
+        state.table.keep(operation);
+        state.serve();
+    }
 }
 
 impl State {

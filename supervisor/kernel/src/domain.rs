@@ -97,7 +97,8 @@ impl DomainOptions {
         self
     }
 
-    /// Limits how many operations run at once.
+    /// Limits how many operations run at once. One whose end could not be proven keeps its
+    /// resources, and takes no place.
     #[must_use]
     pub fn max_concurrent_operations(mut self, max: usize) -> Self {
         self.concurrent_max = Some(max);
@@ -207,7 +208,8 @@ fn open_holders(path: PathBuf) -> Result<(OwnedFd, PathBuf), DomainError> {
     }
 }
 
-/// Held is what the journal says is leased, and what every unfinished operation needs.
+/// Held is what the journal says is leased, and what every unfinished operation needs. Only these
+/// take a place.
 fn restore_leases(
     journal: &Journal,
     concurrent_max: Option<usize>,
@@ -216,6 +218,7 @@ fn restore_leases(
     let unsettled = journal.unsettled()?;
     for lease in unsettled.leases {
         table.restore(&lease.operation_id, &[lease.resource_id]);
+        table.keep(&lease.operation_id);
     }
     for operation in unsettled.operations {
         table.restore(&operation.id, &operation.required_resources);

@@ -24,8 +24,15 @@ pub(crate) struct Conflict {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTable {
     concurrent_max: Option<usize>,
-    holders: BTreeMap<String, Vec<String>>,
+    holders: BTreeMap<String, Holder>,
     waiting: VecDeque<Waiter>,
+}
+
+#[derive(Debug, Default)]
+struct Holder {
+    resources: Vec<String>,
+    /// Whether it takes one of the places.
+    unfinished: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -44,10 +51,9 @@ impl LeaseTable {
 
     /// Notes a holder that is known from the journal, whatever else it overlaps with.
     pub(crate) fn restore(&mut self, operation: &str, resources: &[String]) {
-        self.holders
-            .entry(operation.to_owned())
-            .or_default()
-            .extend_from_slice(resources);
+        let holder = self.holders.entry(operation.to_owned()).or_default();
+        holder.resources.extend_from_slice(resources);
+        holder.unfinished = true;
     }
 
     /// Gives `operation` its resources, or says who stands in the way.
@@ -91,6 +97,13 @@ impl LeaseTable {
         self.holders.remove(operation);
     }
 
+    /// Leaves `operation`, which has ended without proof, its resources, and frees its place.
+    pub(crate) fn keep(&mut self, operation: &str) {
+        if let Some(holder) = self.holders.get_mut(operation) {
+            holder.unfinished = false;
+        }
+    }
+
     /// Serves every waiter that can be served now, in order, and names them.
     pub(crate) fn serve(&mut self) -> Vec<String> {
         let mut served = Vec::new();
@@ -113,7 +126,10 @@ impl LeaseTable {
 
     /// Who blocks these resources: a holder, or one of the first `ahead` waiters.
     fn blocker(&self, resources: &[String], ahead: usize) -> Option<Conflict> {
-        let held = self.holders.iter();
+        let held = self
+            .holders
+            .iter()
+            .map(|(operation, holder)| (operation, &holder.resources));
         let reserved = self
             .waiting
             .iter()
@@ -130,13 +146,13 @@ impl LeaseTable {
                 });
             }
         }
-        let full = self
-            .concurrent_max
-            .is_some_and(|max| self.holders.len() >= max);
-        let holder = self.holders.keys().next();
+        let max = self.concurrent_max?;
+        let mut unfinished = self.holders.iter().filter(|(_, holder)| holder.unfinished);
+        let full = unfinished.clone().count() >= max;
+        let first = unfinished.next().map(|(operation, _)| operation.clone());
         full.then(|| Conflict {
             resource: CONCURRENCY.to_owned(),
-            holder: holder.cloned().unwrap_or_default(),
+            holder: first.unwrap_or_default(),
         })
     }
 }
@@ -233,6 +249,21 @@ mod tests {
         table.wait("b", &[]);
         table.release("a");
         assert_eq!(table.serve(), ["b"]);
+    }
+
+    #[test]
+    fn one_that_ended_without_proof_keeps_its_resources_and_no_place() {
+        let mut table = LeaseTable::new(Some(1));
+        table.try_take("a", &names(&["x"])).unwrap();
+        table.wait("b", &[]);
+        table.keep("a");
+        assert_eq!(table.serve(), ["b"]);
+        table.release("b");
+        let conflict = table.try_take("c", &names(&["x"])).unwrap_err();
+        assert_eq!(
+            (conflict.resource.as_str(), conflict.holder.as_str()),
+            ("x", "a")
+        );
     }
 
     proptest! {

@@ -164,14 +164,12 @@ fn with_leases(
     }
     let id = admitted.id.clone();
     let result = launch(inner, admitted, control, feeds);
-    // An operation whose end is not proven keeps what it holds; the journal says the same.
-    let keeps = match &result {
-        Ok(result) => result.status == Outcome::Indeterminate,
-        Err(ExecuteError::Unrecorded { .. }) => true,
-        Err(_) => false,
-    };
-    if !keeps {
-        inner.leases.release(&id);
+    match &result {
+        // Its end is not proven. It keeps its resources; the journal says the same.
+        Ok(result) if result.status == Outcome::Indeterminate => inner.leases.keep(&id),
+        // For the journal it has not ended.
+        Err(ExecuteError::Unrecorded { .. }) => {}
+        _ => inner.leases.release(&id),
     }
     result
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use xioflow_kernel::journal::Query;
+use xioflow_kernel::journal::{Outcome, Query};
 use xioflow_kernel::{DomainOptions, ExecuteError, Reuse};
 use xioflow_kit::{Deadline, Stage, wait};
 
@@ -221,4 +221,32 @@ fn a_folder_that_is_not_there_yet_is_known_by_its_real_path() {
         recorded.expect("it ran").mutation_roots,
         [text(&real).to_owned()]
     );
+}
+
+/// Nobody knows whether it is over, but nobody waits for it either.
+#[test]
+fn one_that_ended_without_proof_keeps_what_it_held_and_no_place() {
+    let stage = Stage::new();
+    let domain = open_with(
+        &stage,
+        DomainOptions::default().max_concurrent_operations(1),
+    );
+    let operation = domain
+        .operation(until_gate(&stage, "ready"))
+        .expect("a builder")
+        .id("unproven")
+        .lease("x")
+        .drain_timeout(Duration::from_millis(1));
+    let unproven = operation.start().expect("a thread");
+    wait::file(&stage.path("ready"), Deadline::usual());
+    let held = crate::hold_stdout(&domain, "unproven");
+    fs::write(stage.path("gate"), "").expect("a file of the stage");
+    let result = unproven.wait().expect("a result");
+    assert_eq!(result.status, Outcome::Indeterminate);
+    drop(held);
+    let other = domain.run(traced(&stage)).expect("there is a place");
+    assert_eq!(other.exit_code, Some(0));
+    let operation = domain.operation(traced(&stage)).expect("a builder");
+    let conflict = operation.lease("x").run().expect_err("it is held");
+    assert!(conflict.to_string().contains("unproven"), "{conflict}");
 }
