@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use xioflow_journal::ReplayMode;
 
 use crate::control::Control;
 use crate::output::Feeds;
@@ -42,6 +44,8 @@ pub(crate) struct Flight {
     pub(crate) control: Arc<Control>,
     /// Who sees its output while it comes.
     pub(crate) feeds: Arc<Feeds>,
+    /// Whether it is no execution but an earlier result that is given again.
+    answered: AtomicBool,
     joiners: Mutex<Joiners>,
 }
 
@@ -72,6 +76,7 @@ impl Flight {
             run_id,
             control,
             feeds,
+            answered: AtomicBool::new(false),
             joiners: Mutex::default(),
         }
     }
@@ -99,6 +104,14 @@ impl Flight {
             let mut polled = [PollFd::from_borrowed_fd(joiner.as_fd(), PollFlags::IN)];
             // An interrupted wait only looks again.
             poll(&mut polled, None).ok();
+        }
+    }
+
+    /// What whoever joined it got. Known when it is over.
+    pub(crate) fn replay_mode(&self) -> ReplayMode {
+        match self.answered.load(Ordering::SeqCst) {
+            true => ReplayMode::Recorded,
+            false => ReplayMode::Joined,
         }
     }
 
@@ -133,6 +146,15 @@ pub(crate) enum Submission<'a> {
 pub(crate) struct FlightGuard<'a> {
     flights: &'a Flights,
     id: String,
+}
+
+impl FlightGuard<'_> {
+    /// Notes that nothing is executed: there is a result already.
+    pub(crate) fn note_answered(&self) {
+        if let Some(flight) = self.flights.get(&self.id) {
+            flight.answered.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Flights {

@@ -59,25 +59,18 @@ pub(super) fn execute(
             Arc::clone(&feeds),
         )
     };
-    let _in_flight = loop {
+    let in_flight = loop {
         match inner.flights.submit(&id, new, &fingerprint) {
             Submission::First(guard) => break guard,
             Submission::Same(flight) => {
                 join(&flight, &id, control, feed.as_ref())?;
                 // If the one that was joined was refused before anything ran, this one may run.
                 if let Some(recorded) = inner.journal.operation(&id)? {
-                    return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Joined);
+                    let mode = flight.replay_mode();
+                    return replay(inner, &spec, recorded, &fingerprint, mode);
                 }
             }
-            Submission::Other(flight) => {
-                return Err(ExecuteError::IdConflict {
-                    operation_id: id,
-                    existing_fingerprint: flight.fingerprint.clone(),
-                    requested_fingerprint: fingerprint,
-                    status: OperationStatus::Active,
-                    run_id: flight.run_id.clone(),
-                });
-            }
+            Submission::Other(flight) => return other(inner, &spec, &flight, fingerprint),
             Submission::Closed => return Err(ExecuteError::DomainClosed),
         }
     };
@@ -85,6 +78,7 @@ pub(super) fn execute(
     if spec.id_is_chosen
         && let Some(recorded) = inner.journal.operation(&id)?
     {
+        in_flight.note_answered();
         return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
     }
     if let Some(feed) = feed {
@@ -122,6 +116,26 @@ fn join(
                 operation_id: id.to_owned(),
             })
         }
+    }
+}
+
+/// Answers one that meets an operation with other inputs under its id. What is recorded says whose the
+/// id is; the one in flight may be about to be refused itself.
+fn other(
+    inner: &Inner,
+    spec: &Spec,
+    flight: &Flight,
+    fingerprint: String,
+) -> Result<OperationResult, ExecuteError> {
+    match inner.journal.operation(&spec.id)? {
+        Some(recorded) => replay(inner, spec, recorded, &fingerprint, ReplayMode::Recorded),
+        None => Err(ExecuteError::IdConflict {
+            operation_id: spec.id.clone(),
+            existing_fingerprint: flight.fingerprint.clone(),
+            requested_fingerprint: fingerprint,
+            status: OperationStatus::Pending,
+            run_id: flight.run_id.clone(),
+        }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use xioflow_kernel::journal::Query;
+use xioflow_kernel::journal::{OperationStatus, Query};
 use xioflow_kernel::{DomainOptions, ExecuteError};
 use xioflow_kit::Stage;
 
@@ -130,6 +130,34 @@ fn other_inputs_under_the_same_id_are_a_conflict() {
     assert_eq!(times_run(&stage), 1);
     let again = submit(traced(&stage)).expect("the first one, unharmed");
     assert_eq!(again.completed_at, first.completed_at);
+}
+
+/// The one with other inputs has the id for a moment, until it is refused.
+#[test]
+fn one_that_is_refused_disturbs_no_repetition() {
+    const TURNS: usize = 300;
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let submit = |command| {
+        let operation = domain.operation(command).expect("a builder");
+        operation.id("same").run()
+    };
+    submit(traced(&stage)).expect("a result");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..TURNS {
+                let error = submit(traced(&stage).arg("another")).expect_err("other inputs");
+                let named = matches!(&error, ExecuteError::IdConflict { status, .. }
+                    if *status == OperationStatus::Done);
+                assert!(named, "{error:?}");
+            }
+        });
+        for turn in 0..TURNS {
+            let again = submit(traced(&stage));
+            assert!(again.is_ok(), "turn {turn}: {again:?}");
+        }
+    });
+    assert_eq!(times_run(&stage), 1);
 }
 
 #[test]

@@ -154,10 +154,14 @@ fn a_thousand_replays_of_eight_threads_run_nothing() {
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                for _ in 0..REPLAYS_EACH {
+                for turn in 0..REPLAYS_EACH {
                     let operation = domain.operation(crate::traced(&stage)).expect("a builder");
                     let result = operation.id("once").run().expect("a result");
                     assert_eq!(result.exit_code, Some(0));
+                    if turn > 0 {
+                        // Nobody runs it any more, so nobody joins it.
+                        assert_eq!(result.reused, Reuse::ReplayedRecorded);
+                    }
                 }
             });
         }
