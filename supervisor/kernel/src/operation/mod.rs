@@ -509,7 +509,8 @@ impl Canceller {
     /// [`Canceller::resume`]. Its timeout goes on, and a stop continues it first.
     ///
     /// Returns once its helper was told, or after a short time if that cannot be done now: an
-    /// operation that has not started yet is suspended when it has.
+    /// operation that has not started yet is suspended when it has. From a submission that has joined
+    /// another one it changes nothing.
     ///
     /// # Errors
     /// [`NotActive::AlreadyCompleted`] if there is nothing to suspend.
