@@ -227,8 +227,8 @@ impl OperationBuilder {
     /// indeterminate operation keeps what it holds.
     ///
     /// A resource is any name that is not empty. `workspace:write:DIR` names a folder by its real
-    /// path, whether it is there or not, and overlaps with every folder in it and around it. An operation gets all of its
-    /// resources or none; whoever waits is served in order.
+    /// path, whether it is there or not, and overlaps with every folder in it and around it. An
+    /// operation gets all of its resources or none; whoever waits is served in order.
     ///
     /// # Examples
     /// ```
@@ -277,8 +277,10 @@ impl OperationBuilder {
     }
 
     /// Sets how long its output pipes may stay open after its tree is gone, held by a process
-    /// outside of it; 2 s by default. Who holds them then is named, and the result is
-    /// indeterminate. After a stop, also one that comes while they are waited for, it is at most 1 s.
+    /// outside of it; 2 s by default. It is at least 200 ms, for a process that this one is just
+    /// starting has a copy of them until its exec, and at most 1 s after a stop, also one that
+    /// comes while they are waited for. Who holds them then is named, and the result is
+    /// indeterminate.
     #[must_use]
     pub fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.spec.drain_timeout = timeout;
@@ -509,8 +511,8 @@ impl Canceller {
     /// [`Canceller::resume`]. Its timeout goes on, and a stop continues it first.
     ///
     /// Returns once its helper was told, or after a short time if that cannot be done now: an
-    /// operation that has not started yet is suspended when it has. From a submission that has joined
-    /// another one it changes nothing.
+    /// operation that has not started yet is suspended when it has. From a submission that has
+    /// joined another one it changes nothing.
     ///
     /// # Errors
     /// [`NotActive::AlreadyCompleted`] if there is nothing to suspend.

@@ -37,6 +37,10 @@ const WAKE_AFTER: Duration = Duration::from_millis(500);
 /// printed is in them already, and whoever stopped it waits.
 const DRAIN_AFTER_STOP_MAX: Duration = Duration::from_millis(1000);
 
+/// How long the pipes may stay open at least: a process that this one starts, a helper or a child of the
+/// host, has a copy of everything that is open here until its exec.
+const DRAIN_MIN: Duration = Duration::from_millis(200);
+
 /// Replies that are taken before the pipes, the wishes and the clock get their turn.
 const REPLIES_PER_TURN: usize = 64;
 
@@ -382,8 +386,8 @@ impl<'a> Supervision<'a> {
     fn end(&mut self, ending: Ending) {
         self.ending = Some(ending);
         let patience = match self.stop {
-            None => self.drain_timeout,
-            Some(_) => self.drain_timeout.min(DRAIN_AFTER_STOP_MAX),
+            None => self.drain_timeout.max(DRAIN_MIN),
+            Some(_) => self.drain_timeout.clamp(DRAIN_MIN, DRAIN_AFTER_STOP_MAX),
         };
         self.drain_until = Instant::now().checked_add(patience);
     }
