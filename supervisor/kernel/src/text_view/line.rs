@@ -13,6 +13,8 @@ pub(super) struct Line {
     own: u64,
     /// Whether the cursor is in the first column with the frame behind it.
     returned: bool,
+    /// Whether it came there by a carriage return, which is counted as collapsed.
+    by_carriage_return: bool,
     /// Whether the beginning of the line was passed on already.
     is_long: bool,
     collapsed: u64,
@@ -49,10 +51,12 @@ impl Line {
         if !std::mem::take(&mut self.returned) {
             return;
         }
+        let by_carriage_return = std::mem::take(&mut self.by_carriage_return);
         if std::mem::take(&mut self.is_long) {
             self.pass_on(text);
-            // The return itself stands there now, as an end of line.
-            self.collapsed -= 1;
+            // The return itself stands there now, as an end of line. For a control sequence, which
+            // is counted as replaced, that is a mark.
+            self.collapsed -= u64::from(by_carriage_return);
             text.push('\n');
         } else {
             self.drop_frame();
@@ -73,6 +77,7 @@ impl Line {
     pub(super) fn carriage_return(&mut self) {
         self.collapsed += 1;
         self.returned = true;
+        self.by_carriage_return = true;
     }
 
     /// Removes the character before the cursor. A mark stays: it says that something was there.
@@ -107,6 +112,7 @@ impl Line {
     pub(super) fn flush(&mut self, text: &mut String) {
         self.pass_on(text);
         self.returned = false;
+        self.by_carriage_return = false;
         self.is_long = false;
     }
 }

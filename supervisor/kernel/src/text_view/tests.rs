@@ -106,6 +106,18 @@ fn a_line_too_long_for_progress_is_ended_by_a_return() {
     assert_eq!((collapsed, replaced), (1, 0));
 }
 
+/// A control sequence that rewinds is counted as replaced, so the end of line is a mark for it.
+#[test]
+fn a_line_too_long_for_progress_is_ended_by_a_rewinding_sequence() {
+    let long = vec![b'x'; 2 * line::FRAME_MAX_BYTES];
+    let (text, collapsed, replaced) = view(&[&long[..], b"\x1b[1Gnext"].concat());
+    assert_eq!(text.len(), long.len() + 1 + 4);
+    assert_eq!((collapsed, replaced), (0, 4));
+    // Of two returns the one before the next character stands there.
+    let (_, collapsed, replaced) = view(&[&long[..], b"\r\x1b[G\rnext"].concat());
+    assert_eq!((collapsed, replaced), (1, 3));
+}
+
 #[test]
 fn what_is_held_back_is_bounded() {
     let mut filter = TextFilter::default();
