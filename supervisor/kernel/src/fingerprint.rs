@@ -28,6 +28,10 @@ pub(crate) struct Inputs<'a> {
 }
 
 /// The fingerprint of a submission.
+///
+/// Domains of earlier releases hold fingerprints of this recipe, and their operations must still
+/// be known. So the order of fields stays, and an input that a release adds is hashed only where
+/// it was used, behind all others.
 pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
     let mut hash = Fields::default();
     hash.field("program", inputs.command.program.as_bytes());
@@ -36,20 +40,44 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
         inputs.command.args.iter().map(|arg| arg.as_bytes()),
     );
     hash.field("cwd", inputs.cwd.as_os_str().as_bytes());
-    hash.environment(&inputs.command.environment);
+    let (given, passed) = variables(&inputs.command.environment);
+    hash.list("variable", given.into_iter());
     let mut resources: Vec<&[u8]> = inputs.resources.iter().map(String::as_bytes).collect();
     resources.sort_unstable();
     hash.list("resource", resources.into_iter());
+    hash.field("inherits", &[u8::from(inputs.command.environment.inherits)]);
     hash.field("timeout", format!("{:?}", inputs.timeout_ms).as_bytes());
     hash.field("umask", format!("{:?}", inputs.command.umask).as_bytes());
     hash.field("privileges", &[u8::from(inputs.command.no_new_privs)]);
-    hash.field("merges", &[u8::from(inputs.command.merges_stderr)]);
     match inputs.streams_stdin {
         // What will be written is not known before it is written.
         true => hash.field("stdin", b"stream"),
         false => hash.stdin(&inputs.command.stdin),
     }
+    if !passed.is_empty() {
+        hash.list("passed", passed.into_iter());
+    }
+    if inputs.command.merges_stderr {
+        hash.field("merges", &[1]);
+    }
     format!("{RECIPE}{}", hex(&hash.0.finalize()))
+}
+
+/// The variables that are given, as names and values in turn, and the names of those that are passed
+/// on, both in one order. Not the values that the caller has: they differ from shell to shell, and
+/// an id must work in all of them.
+fn variables(environment: &Environment) -> (Vec<&[u8]>, Vec<&[u8]>) {
+    let mut given: Vec<[&[u8]; 2]> = Vec::new();
+    let mut passed: Vec<&[u8]> = Vec::new();
+    for (name, source) in &environment.named {
+        match source {
+            Source::Given(value) => given.push([name.as_bytes(), value.as_bytes()]),
+            Source::Caller => passed.push(name.as_bytes()),
+        }
+    }
+    given.sort_unstable();
+    passed.sort_unstable();
+    (given.concat(), passed)
 }
 
 /// A hash over named fields with their lengths, so that no two lists of fields look the same.
@@ -70,25 +98,6 @@ impl Fields {
         for value in values {
             self.field(name, value);
         }
-    }
-
-    /// Not the values that the caller has: they differ from shell to shell, and an id must work in
-    /// all of them.
-    fn environment(&mut self, environment: &Environment) {
-        self.field("inherits", &[u8::from(environment.inherits)]);
-        let mut given: Vec<(&[u8], &[u8])> = Vec::new();
-        let mut passed: Vec<&[u8]> = Vec::new();
-        for (name, source) in &environment.named {
-            match source {
-                Source::Given(value) => given.push((name.as_bytes(), value.as_bytes())),
-                Source::Caller => passed.push(name.as_bytes()),
-            }
-        }
-        given.sort_unstable();
-        passed.sort_unstable();
-        let given = given.into_iter();
-        self.list("variable", given.flat_map(|(name, value)| [name, value]));
-        self.list("passed", passed.into_iter());
     }
 
     fn stdin(&mut self, stdin: &Stdin) {
@@ -135,6 +144,33 @@ mod tests {
             ..inputs(&replaced)
         };
         assert_eq!(fingerprint(&streamed), fingerprint(&same));
+    }
+
+    /// As the release hashed them that had the first version of the schema.
+    #[test]
+    fn operations_of_earlier_domains_are_still_known() {
+        let plain = Command::new("x").arg("a");
+        assert_eq!(
+            of(&plain),
+            "xf1:4acd5e8dfde023c86c065d27b43952c3dc16762415ee6882389c8b4731a0832f"
+        );
+        let full = Command::new("x")
+            .args(["a", ""])
+            .env("B", "2")
+            .env("A", "1")
+            .inherit_env()
+            .umask(0o22)
+            .stdin(Stdin::text("in"));
+        let all = Inputs {
+            cwd: Path::new("/w"),
+            resources: &["r2".to_owned(), "r1".to_owned()],
+            timeout_ms: Some(1500),
+            ..inputs(&full)
+        };
+        assert_eq!(
+            fingerprint(&all),
+            "xf1:65cc66df6fc40d6617bcd3a746202361cc52d4303754cd243b038870f993826e"
+        );
     }
 
     #[test]
