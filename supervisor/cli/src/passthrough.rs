@@ -4,13 +4,14 @@
 //! neither the record nor the time limit. What it was too slow for it reads from the stored file.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use xioflow_kernel::journal::Stream;
 use xioflow_kernel::{Piece, Subscription};
+
+use crate::output::write_all;
 
 /// What is read at once of output that was missed.
 const GAP_READ_LEN: usize = 256 * 1024;
@@ -113,21 +114,4 @@ fn index(stream: Stream) -> usize {
         Stream::Stdout => 0,
         Stream::Stderr => 1,
     }
-}
-
-/// Writes everything, also to a descriptor that somebody else has made non-blocking. It is shared
-/// with the caller's other programs, so it is never made anything else.
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let mut polled = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
-                poll(&mut polled, None).ok();
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ use super::reader;
 use crate::args::{Cli, EventsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::output::{print_json, print_json_line, printable};
+use crate::output::{conclude, print_json, print_json_line, print_line, printable};
 use crate::views::{EventView, time};
 
 /// Events read at once.
@@ -38,9 +38,10 @@ pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
     loop {
         while let Some(page) = next_page(&reader, args, &mut after)? {
             for event in page {
-                // The reader of our output went away: there is nobody to follow for.
-                if print_one(event, args.json).is_err() {
-                    return Ok(Code::Ok);
+                let printed = print_one(event, args.json);
+                if printed.is_err() {
+                    // A reader that went away leaves nobody to follow for.
+                    return conclude(printed).map(|()| Code::Ok);
                 }
             }
         }
@@ -66,7 +67,6 @@ fn next_page(
 }
 
 fn print_one(event: Event, as_json: bool) -> io::Result<()> {
-    use std::io::Write;
     if as_json {
         return print_json_line(&EventView::from(event));
     }
@@ -75,15 +75,12 @@ fn print_one(event: Event, as_json: bool) -> io::Result<()> {
         .as_deref()
         .or(event.run_id.as_deref())
         .unwrap_or("-");
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
+    print_line(&format!(
         "{:>6}  {}  {}  {}  {}",
         event.seq,
         time(event.timestamp_ms),
         event.kind,
         printable(about),
         printable(&event.payload.to_string())
-    )?;
-    out.flush()
+    ))
 }

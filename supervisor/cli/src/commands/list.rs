@@ -36,7 +36,7 @@ pub(crate) fn run(cli: &Cli, args: &ListArgs) -> Result<Code, Failure> {
             operations: operations.iter().map(OperationLine::from).collect(),
         })?;
     } else {
-        print(&table(&operations));
+        print(&table(&operations))?;
     }
     Ok(Code::Ok)
 }

@@ -1,11 +1,12 @@
 //! `xioflow logs`: what an operation printed, byte for byte, or a part of it.
 
-use std::io::{self, Write};
+use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
 use xioflow_kernel::journal::{OwnerState, Reader, Stream};
 use xioflow_kernel::{Extent, OutputError, OutputReader, TextFilter};
 
@@ -260,16 +261,21 @@ impl Log {
     }
 
     fn put(&self, bytes: &[u8]) -> Result<(), Stop> {
-        let written = match self.onto {
-            Stream::Stdout => put(&mut io::stdout().lock(), bytes),
-            Stream::Stderr => put(&mut io::stderr().lock(), bytes),
-        };
-        written.map_err(|_| Stop::ReaderGone)
+        put(self.onto, bytes)
     }
 }
 
-fn put(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    out.write_all(bytes).and_then(|()| out.flush())
+/// Writes to a stream of this program.
+fn put(onto: Stream, bytes: &[u8]) -> Result<(), Stop> {
+    let written = match onto {
+        Stream::Stdout => output::write_all(io::stdout().as_fd(), bytes),
+        Stream::Stderr => output::write_all(io::stderr().as_fd(), bytes),
+    };
+    match written {
+        Ok(()) => Ok(()),
+        Err(Errno::PIPE) => Err(Stop::ReaderGone),
+        Err(errno) => output::conclude(Err(errno.into())).map_err(Stop::from),
+    }
 }
 
 /// Sleeps until a file of the domain changes. What changed is looked at afresh.

@@ -24,7 +24,7 @@ pub(crate) fn run(cli: &Cli, args: &ShowArgs) -> Result<Code, Failure> {
             .map_err(|error| Failure::of("render", Code::Internal, &error))?;
         let mut text = String::new();
         lines(&view, 0, &mut text);
-        print(&text);
+        print(&text)?;
     }
     Ok(Code::Ok)
 }

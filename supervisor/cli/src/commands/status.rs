@@ -41,7 +41,7 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
     if args.json {
         print_json(&status)?;
     } else {
-        print(&text(&status)?);
+        print(&text(&status)?)?;
     }
     Ok(Code::Ok)
 }

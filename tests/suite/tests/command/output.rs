@@ -171,3 +171,33 @@ fn a_document_that_cannot_be_printed_is_no_success() {
     finished.assert_code(70);
     finished.assert_complains("No space left");
 }
+
+/// What stands in the file looks like the whole, so each verb that prints says that it is not.
+#[test]
+fn what_cannot_be_printed_whole_is_no_success() {
+    let stage = Stage::new();
+    run(&stage, &["--op", "op"], &["seq", "1", "20000"])
+        .finish()
+        .assert_code(0);
+    for words in [
+        &["logs", "op"][..],
+        &["logs", "op", "--tail", "1"],
+        &["logs", "op", "--both"],
+        &["logs", "op", "--text"],
+        &["show", "op"],
+        &["list"],
+        &["status"],
+        &["events"],
+        &["events", "--json"],
+        &["run", "--op", "op", "--", "seq", "1", "20000"],
+    ] {
+        let finished = stage
+            .run("sh")
+            .args(["-c", "exec \"$0\" \"$@\" > /dev/full"])
+            .arg(stage.program("xioflow"))
+            .args(words)
+            .finish();
+        finished.assert_code(70);
+        finished.assert_complains("No space left");
+    }
+}

@@ -1,11 +1,9 @@
 //! `logs --both`: both streams in the order in which they were read, each line with a mark.
 
-use std::io::{self, Write};
-
 use xioflow_kernel::journal::{OperationStatus, Query, Reader, Stream};
 use xioflow_kernel::{Extent, OutputOrder, OutputReader};
 
-use super::{COPY_LEN, Stop, complain_of_gap, incomplete};
+use super::{COPY_LEN, Stop, complain_of_gap, incomplete, put};
 use crate::commands::operation;
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -106,22 +104,16 @@ impl Both {
             marked.extend_from_slice(line);
             self.line_of = (!line.ends_with(b"\n")).then_some(stream);
         }
-        put(&marked)
+        put(Stream::Stdout, &marked)
     }
 
     /// A line that the other stream interrupts is ended here; it goes on with a mark of its own.
     fn end_line(&mut self) -> Result<(), Stop> {
         match self.line_of.take() {
-            Some(_) => put(b"\n"),
+            Some(_) => put(Stream::Stdout, b"\n"),
             None => Ok(()),
         }
     }
-}
-
-fn put(bytes: &[u8]) -> Result<(), Stop> {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(bytes).and_then(|()| out.flush());
-    written.map_err(|_| Stop::ReaderGone)
 }
 
 fn mark(stream: Stream) -> &'static [u8] {
