@@ -180,6 +180,16 @@ impl Spool {
         }
     }
 
+    /// Removes a file that is not whole, as [`Spool::remove`] does, and frees its room at once: who
+    /// follows the output still has it open, and the record of the operation may need that room.
+    pub(crate) fn discard(&mut self) -> u64 {
+        if let Some(file) = &self.file {
+            // If that fails its room is free when the last of them has closed it.
+            file.set_len(0).ok();
+        }
+        self.remove()
+    }
+
     /// Removes the file, if it is still the one that was made here; says how long a file is that
     /// could not be removed.
     pub(crate) fn remove(&mut self) -> u64 {
@@ -310,6 +320,19 @@ mod tests {
         spool.remove();
         let kept = std::fs::read(folder.path().join("op-stdout.log")).unwrap();
         assert_eq!(kept, b"theirs");
+    }
+
+    #[test]
+    fn what_is_discarded_takes_no_room_though_it_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Arc::new(Artifacts::open(folder.path().to_path_buf(), u64::MAX).unwrap());
+        let mut spool = Spool::new(artifacts, "op", Stream::Stdout);
+        assert!(spool.write(&[b'x'; 10_000]));
+        let followed = spool.handle().unwrap();
+        spool.fail("write", &io::Error::from(Errno::NOSPC));
+        assert_eq!(spool.discard(), 0);
+        assert_eq!(followed.metadata().unwrap().len(), 0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Store {
             };
             // A part that looks like the whole is worse than none, and on a full disk the record
             // of the operation needs the room.
-            let len = self.spool.remove();
+            let len = self.spool.discard();
             self.room.release(len);
         }
         let leftover = output.artifact.is_none() && output.spill_error.is_none();
