@@ -192,7 +192,8 @@ impl OperationBuilder {
     /// killed; the output pipes then have at most 1 s more. So there is a result within limit,
     /// grace and drain, whatever the tree does; only processes that no signal ends can add the
     /// 5 s for which killing is tried. The result is `failed` and `timed_out`, with everything
-    /// that was printed until then.
+    /// that was printed until then. A command that has ended by then is not timed out, though those
+    /// who outlive it may still have to be ended; that is only quicker then.
     ///
     /// # Examples
     /// ```

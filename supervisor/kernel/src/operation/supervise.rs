@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use xioflow_journal::{Change, Stream, TerminationReason};
-use xioflow_protocol::{Exit, LaunchFailure, Request, TreeEnd};
+use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd};
 
 use super::DescendantPolicy;
 use super::adopt::end_orphans;
@@ -308,11 +308,35 @@ impl<'a> Supervision<'a> {
                 reason: request.reason,
             }]));
         }
-        let sent = self.link.send(&Request::Stop(request.plan()));
-        self.link.wake();
+        let plan = request.plan();
         self.stop.get_or_insert(request);
+        self.tell_stop(plan);
+    }
+
+    fn tell_stop(&mut self, plan: StopPlan) {
+        let sent = self.link.send(&Request::Stop(plan));
+        self.link.wake();
         if let Err(lost) = sent {
             self.lose(lost);
+        }
+    }
+
+    fn note_time_over(&mut self) {
+        if self.stop.is_some() {
+            return;
+        }
+        let request = StopRequest {
+            reason: TerminationReason::TimedOut,
+            manner: StopManner::Terminate,
+            grace: self.timeout_grace,
+        };
+        if self.told.exit().is_some() && self.descendants == DescendantPolicy::Stop {
+            // The command has ended by itself, and in time. What outlives it is being ended already;
+            // that is only to be quicker now.
+            self.told.expect_more();
+            self.tell_stop(request.plan());
+        } else {
+            self.ask_stop(request);
         }
     }
 
@@ -464,13 +488,7 @@ impl<'a> Supervision<'a> {
         }
         if over(self.timeout_at) {
             self.timeout_at = None;
-            if self.stop.is_none() {
-                self.ask_stop(StopRequest {
-                    reason: TerminationReason::TimedOut,
-                    manner: StopManner::Terminate,
-                    grace: self.timeout_grace,
-                });
-            }
+            self.note_time_over();
         } else if let Some(silence) = self.silence.filter(Patience::is_over) {
             self.lose(HelperLost::Silent {
                 waited_ms: silence.length_ms(),

@@ -7,7 +7,7 @@ use xioflow_kernel::journal::{Outcome, Query, TerminationReason};
 use xioflow_kernel::{DescendantPolicy, NotActive, StopManner};
 use xioflow_kit::{Deadline, Stage, fixture_pids, wait};
 
-use crate::{events, fixture, open, text, times_run, traced};
+use crate::{events, fixture, open, shell, text, times_run, traced};
 
 /// Starts a fixture that says when it stands, stops it so, and returns its result and its pids.
 fn stopped(
@@ -157,6 +157,31 @@ fn a_timeout_is_bounded_whatever_the_tree_does() {
     );
     assert_eq!(result.status, Outcome::Failed);
     assert_eq!(result.termination_reason, Some(TerminationReason::TimedOut));
+}
+
+/// Those who outlive a command are ended after it, which takes its time. That is not the command's.
+#[test]
+fn a_command_that_has_ended_is_not_timed_out() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let script = format!("trap '' TERM; {} sleep & exit 0", text(&stage.fixture()));
+    let operation = domain.operation(shell(&stage, &script)).expect("a builder");
+    // It comes while they have their grace: 1.5 s, after a settle time of 0.2 s.
+    let operation = operation.timeout(Duration::from_millis(1200));
+    let result = operation
+        .timeout_grace(Duration::ZERO)
+        .run()
+        .expect("a result");
+    assert_eq!(
+        (result.status, result.exit_code, result.termination_reason),
+        (
+            Outcome::Succeeded,
+            Some(0),
+            Some(TerminationReason::Completed)
+        )
+    );
+    assert_eq!(result.survivors.len(), 1, "{:?}", result.survivors);
+    assert_eq!(result.survivors[0].signal.as_deref(), Some("SIGKILL"));
 }
 
 #[test]
