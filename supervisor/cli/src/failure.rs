@@ -213,8 +213,10 @@ impl From<OutputError> for Failure {
             OutputError::UnknownOperation { .. } => Self::of("not_found", Code::No, &error)
                 .hint("`xioflow list` shows those that there are"),
             OutputError::Journal(error) => error.into(),
-            OutputError::File { .. } => Self::of("output_unreadable", Code::Internal, &error)
-                .hint("the operation's result still has its hash and its length"),
+            OutputError::File { .. } | OutputError::Record { .. } => {
+                Self::of("output_unreadable", Code::Internal, &error)
+                    .hint("the operation's result still has its hash and its length")
+            }
         }
     }
 }

@@ -205,7 +205,7 @@ impl Log {
         let mut buffer = vec![0; COPY_LEN];
         while self.printed < self.until {
             match output.extent(self.printed)? {
-                Extent::End => break,
+                Extent::End => return conclude_stored(output),
                 Extent::Missing { to } => {
                     if let Some(error) = output.spill_error() {
                         return Err(Stop::from(incomplete(error)));
@@ -288,6 +288,14 @@ fn wait(watch: &OwnedFd) -> io::Result<()> {
 #[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn watch_failed(error: io::Error) -> Failure {
     Failure::of("watch", Code::Internal, &error)
+}
+
+/// What recovery could not read has no length, and so no part that is missing.
+fn conclude_stored(output: &OutputReader) -> Result<(), Stop> {
+    match output.spill_error() {
+        Some(error) if output.is_empty()? => Err(Stop::from(incomplete(error))),
+        _ => Ok(()),
+    }
 }
 
 fn incomplete(error: &str) -> Failure {

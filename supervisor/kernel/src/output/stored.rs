@@ -35,6 +35,12 @@ pub enum OutputError {
         /// Why.
         source: io::Error,
     },
+    /// The journal holds less of the output than it says.
+    #[error("the journal holds this output up to byte {at} only, and says that there is more")]
+    Record {
+        /// Where it ends, as an offset of the stream.
+        at: u64,
+    },
 }
 
 /// What there is at one offset of a stream.
@@ -199,7 +205,8 @@ impl OutputReader {
     /// together. None at the end, and none where [`OutputReader::extent`] says that they are missing.
     ///
     /// # Errors
-    /// [`OutputError::File`] if the file cannot be read, or is shorter than its record says.
+    /// [`OutputError::File`] if the file cannot be read, or is shorter than its record says;
+    /// [`OutputError::Record`] if the journal holds less than it says.
     pub fn read_at(&self, at: u64, buffer: &mut [u8]) -> Result<usize, OutputError> {
         let Extent::Stored { to } = self.extent(at)? else {
             return Ok(0);
@@ -207,7 +214,10 @@ impl OutputReader {
         let len = usize::try_from(to - at).map_or(buffer.len(), |there| there.min(buffer.len()));
         let buffer = &mut buffer[..len];
         match &self.record {
-            Some(output) if !in_file(output, at) => Ok(read_content(output, at, buffer)),
+            Some(output) if !in_file(output, at) => match read_content(output, at, buffer) {
+                0 if !buffer.is_empty() => Err(self.ended_early(at)),
+                len => Ok(len),
+            },
             _ => self.read_file(at, buffer),
         }
     }
@@ -224,6 +234,9 @@ impl OutputReader {
     }
 
     pub(super) fn ended_early(&self, at: u64) -> OutputError {
+        if self.record.as_ref().is_some_and(|it| !in_file(it, at)) {
+            return OutputError::Record { at };
+        }
         let what = format!("it ends at byte {at}, before its record does");
         self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, what))
     }

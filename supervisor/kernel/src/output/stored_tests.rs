@@ -117,3 +117,17 @@ fn a_file_that_is_shorter_than_its_record_is_an_error() {
     assert!(output.spill_error.unwrap().contains("ends at byte 5000"));
     assert!(kept.truncated);
 }
+
+/// Whoever reads on until the end must not read for ever.
+#[test]
+fn a_journal_that_holds_less_than_it_says_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut output = stored(b"one\ntwo\n", None, false, folder.path());
+    output.total_bytes = 100;
+    let reader = OutputReader::recorded(output.clone(), folder.path()).unwrap();
+    let read = reader.read_at(8, &mut [0; 10]);
+    assert!(matches!(read, Err(OutputError::Record { at: 8 })));
+    assert!(reader.lines(1, 5).is_err() && reader.tail(2).is_err());
+    read_back(&mut output, folder.path(), 10_000);
+    assert!(output.spill_error.unwrap().contains("up to byte 8 only"));
+}

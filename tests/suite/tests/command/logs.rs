@@ -197,3 +197,24 @@ fn a_part_of_what_a_crash_left_can_be_read() {
         run(&stage, &["--quiet"], &["true"]).finish().assert_code(0);
     }
 }
+
+/// Its length is not known, and nothing must not be taken for all.
+#[test]
+fn what_recovery_could_not_read_is_no_empty_output() {
+    let stage = Stage::new();
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    let started = run(&stage, &["--op", "op"], &shell("seq 1 20000; sleep 300")).start();
+    let file = stage.domain().join("artifacts/op-stdout.log");
+    wait::file(&file, Deadline::usual());
+    started.signal(Signal::KILL);
+    drop(started.finish());
+    fs::remove_file(&file).expect("the stored output");
+    fs::create_dir(&file).expect("something else in its place");
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    for words in [&[][..], &["--tail", "1"], &["--both"], &["--text"]] {
+        let read = logs(&stage, words);
+        read.assert_code(70).assert_stdout("");
+        read.assert_complains("not stored whole");
+    }
+    logs(&stage, &["--stderr"]).assert_code(0);
+}

@@ -3,7 +3,7 @@
 use xioflow_kernel::journal::{OperationStatus, Query, Reader, Stream};
 use xioflow_kernel::{Extent, OutputOrder, OutputReader};
 
-use super::{COPY_LEN, Stop, complain_of_gap, incomplete, put};
+use super::{COPY_LEN, Stop, complain_of_gap, conclude_stored, incomplete, put};
 use crate::commands::operation;
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -58,7 +58,8 @@ impl Both {
         }
         left.into_iter()
             .try_for_each(|stream| self.copy(stream, u64::MAX))?;
-        self.end_line()
+        self.end_line()?;
+        self.outputs.iter().try_for_each(conclude_stored)
     }
 
     /// Copies one stream up to an offset.
