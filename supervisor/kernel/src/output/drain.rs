@@ -129,11 +129,11 @@ impl Drain {
         let offset = self.kept.total();
         self.kept.push(&self.buffer);
         let stored = self.store.write(&self.buffer);
-        // After the writing: what a subscriber misses it reads from the file.
+        // After the writing: what a subscriber misses it reads where it is stored.
         if offset == 0
-            && let Some(file) = self.store.spool().handle()
+            && let Some(stored) = self.store.so_far()
         {
-            feeds.set_file(self.stream, file);
+            feeds.set_stored(self.stream, stored);
         }
         feeds.pass_on(self.stream, offset, &self.buffer);
         let piece = std::mem::take(&mut self.buffer);

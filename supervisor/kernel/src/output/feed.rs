@@ -4,13 +4,12 @@
 //! subscriber can read from the stored file.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use xioflow_journal::Stream;
 
+use super::tail::StoredSoFar;
 use crate::control::{Control, Wish};
 
 /// Bytes that may wait for a subscriber, the pieces' own weight included.
@@ -108,8 +107,8 @@ struct Shared {
 struct State {
     pieces: VecDeque<Piece>,
     waiting: usize,
-    /// The stored files of both streams, to read what was missed.
-    files: [Option<Arc<File>>; 2],
+    /// Where both streams are stored, to read what was missed.
+    stored: [Option<StoredSoFar>; 2],
     sender_gone: bool,
     receiver_gone: bool,
 }
@@ -144,8 +143,8 @@ pub(crate) fn feed(control: Arc<Control>) -> (Feed, Subscription) {
 
 impl Feed {
     /// Says where a stream is stored.
-    pub(crate) fn set_file(&self, stream: Stream, file: Arc<File>) {
-        self.shared.lock().files[index(stream)] = Some(file);
+    pub(crate) fn set_stored(&self, stream: Stream, stored: StoredSoFar) {
+        self.shared.lock().stored[index(stream)] = Some(stored);
     }
 
     /// Passes on bytes that begin at `offset` of their stream; false once nobody receives them.
@@ -227,11 +226,11 @@ impl Subscription {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] if the stream could not be stored; else that of the read.
     pub fn read_gap(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let file = self.shared.lock().files[index(stream)].clone();
-        let file = file.ok_or_else(|| {
+        let stored = self.shared.lock().stored[index(stream)].clone();
+        let stored = stored.ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "the output could not be stored")
         })?;
-        file.read_at(buffer, at)
+        stored.read_at(at, buffer)
     }
 
     /// Tells the operation that nobody reads this stream any more. Its pipe is closed, and the

@@ -1,12 +1,12 @@
 //! Everybody who sees the output of one operation while it comes: the one who started it, and those
 //! who joined. The drain passes each piece on once, here.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xioflow_journal::Stream;
 
 use super::feed::Feed;
+use super::tail::StoredSoFar;
 
 /// The subscribers of one operation.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Feeds {
 struct State {
     feeds: Vec<Arc<Feed>>,
     /// Where each stream is stored, for those who come later.
-    files: Vec<(Stream, Arc<File>)>,
+    stored: Vec<(Stream, StoredSoFar)>,
     over: bool,
 }
 
@@ -34,8 +34,8 @@ impl Feeds {
         if state.over {
             return;
         }
-        for (stream, file) in &state.files {
-            feed.set_file(*stream, Arc::clone(file));
+        for (stream, stored) in &state.stored {
+            feed.set_stored(*stream, stored.clone());
         }
         state.feeds.push(feed);
     }
@@ -46,12 +46,12 @@ impl Feeds {
     }
 
     /// Says where a stream is stored.
-    pub(crate) fn set_file(&self, stream: Stream, file: Arc<File>) {
+    pub(crate) fn set_stored(&self, stream: Stream, stored: StoredSoFar) {
         let mut state = self.lock();
         for feed in &state.feeds {
-            feed.set_file(stream, Arc::clone(&file));
+            feed.set_stored(stream, stored.clone());
         }
-        state.files.push((stream, file));
+        state.stored.push((stream, stored));
     }
 
     /// Passes on bytes that begin at `offset` of their stream. Whoever has gone is forgotten.
@@ -66,7 +66,7 @@ impl Feeds {
         let mut state = self.lock();
         state.over = true;
         state.feeds.clear();
-        state.files.clear();
+        state.stored.clear();
     }
 }
 

@@ -16,6 +16,7 @@ mod seek;
 mod spool;
 mod store;
 mod stored;
+mod tail;
 
 pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
 pub use feed::{Piece, Subscription};

@@ -1,7 +1,6 @@
 //! Stores one stream: its file as far as there is room, its hash, its last bytes, its lines. At the
 //! end it decides where the bytes stay; what is missing is named and never an error.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xioflow_journal::{Gap, Output, Stream};
@@ -11,6 +10,7 @@ use super::head_tail::Kept;
 use super::lines::LineCount;
 use super::room::{CONTENT_MAX_BYTES, Room};
 use super::spool::{Artifacts, Spool};
+use super::tail::{StoredSoFar, Tail};
 
 /// What is stored of one stream.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Store {
     room: Room,
     /// Over what is in the file; none once that is not all that should be there.
     hash: Option<StreamHash>,
-    tail: VecDeque<u8>,
+    tail: Arc<Tail>,
     lines: LineCount,
     total: u64,
 }
@@ -46,15 +46,19 @@ impl Store {
             spool: Spool::new(artifacts, stem, stream),
             room: Room::new(stream_max, budget),
             hash: Some(StreamHash::new()),
-            tail: VecDeque::new(),
+            tail: Arc::default(),
             lines: LineCount::default(),
             total: 0,
         }
     }
 
-    /// The file, for reading beside the writing.
-    pub(crate) fn spool(&self) -> &Spool {
-        &self.spool
+    /// Where it is stored, for reading beside the writing: to be asked once something was written.
+    /// None if it cannot be.
+    pub(crate) fn so_far(&self) -> Option<StoredSoFar> {
+        self.spool.error().is_none().then(|| StoredSoFar {
+            file: self.spool.handle(),
+            tail: Arc::clone(&self.tail),
+        })
     }
 
     /// Takes the next bytes of the stream; says how many of them went to the file. Those are to be
@@ -66,7 +70,9 @@ impl Store {
         let admitted = self.room.admit(piece.len() as u64);
         let head_len = usize::try_from(admitted).unwrap_or(piece.len());
         let (head, rest) = piece.split_at(head_len);
-        self.keep_tail(rest);
+        if !rest.is_empty() {
+            self.tail.keep(rest, self.total, self.room.tail_max());
+        }
         if !head.is_empty() && !self.spool.write(head) {
             // A hash over a part of the bytes would look like one over all of them.
             self.hash = None;
@@ -89,18 +95,10 @@ impl Store {
         }
     }
 
-    fn keep_tail(&mut self, bytes: &[u8]) {
-        let max = self.room.tail_max();
-        let bytes = &bytes[bytes.len().saturating_sub(max)..];
-        let surplus = (self.tail.len() + bytes.len()).saturating_sub(max);
-        self.tail.drain(..surplus.min(self.tail.len()));
-        self.tail.extend(bytes);
-    }
-
     /// The part between the file and the last bytes.
     fn gap(&self) -> Option<Gap> {
         let from = self.room.written();
-        let to = self.total - self.tail.len() as u64;
+        let to = self.total - self.tail.len();
         (from < to).then_some(Gap { from, to })
     }
 
@@ -145,7 +143,7 @@ impl Store {
 
     fn place(&mut self, output: &mut Output, kept: &Kept) {
         output.gap = self.gap();
-        let tail = Vec::from(std::mem::take(&mut self.tail));
+        let tail = self.tail.to_vec();
         if self.room.written() + tail.len() as u64 <= CONTENT_MAX_BYTES {
             self.place_in_journal(output, kept, tail);
         } else {

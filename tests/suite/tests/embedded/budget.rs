@@ -7,7 +7,7 @@ use std::thread;
 
 use xioflow_kernel::journal::{Gap, Outcome, Stream};
 use xioflow_kernel::{Domain, DomainOptions, Extent, OperationResult, Piece, artifact_name};
-use xioflow_kit::Stage;
+use xioflow_kit::{Deadline, Stage, wait};
 
 use crate::{fixture, open, open_with, shell};
 
@@ -151,6 +151,53 @@ fn what_fits_exactly_is_one_whole_file() {
     assert_eq!(stored, flood(ROOM));
     assert_eq!(result.stdout_hash, Some(sha256(&stored)));
     assert_eq!(result.stdout.as_bytes(), stored);
+}
+
+/// The last bytes are in no file while the command may print more. A subscriber that is too slow
+/// for them has them all the same.
+#[test]
+fn a_slow_subscriber_is_given_the_end_before_it_is_in_a_file() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let script = format!("head -c {} /dev/zero; echo done >&2; read end", 3 * ROOM);
+    let mut operation = domain
+        .operation(shell(&stage, &script))
+        .expect("a builder")
+        .id("op");
+    let end = operation.stdin_stream();
+    let pieces = operation.subscribe();
+    let running = thread::spawn(move || operation.max_stored_bytes(3 * ROOM).run());
+    // It is read behind all of the standard output that was written before it.
+    let behind = folder(&domain).join(artifact_name("op", Stream::Stderr));
+    wait::file(&behind, Deadline::usual());
+    let mut seen = 0;
+    while seen < 3 * ROOM {
+        match pieces.next_piece().expect("a piece") {
+            Piece::Data {
+                stream: Stream::Stdout,
+                bytes,
+                ..
+            } => seen += bytes.len() as u64,
+            Piece::Gap {
+                stream: Stream::Stdout,
+                to,
+                ..
+            } => {
+                while seen < to {
+                    let mut buffer = vec![1; usize::try_from(to - seen).expect("a length")];
+                    let read = pieces.read_gap(Stream::Stdout, seen, &mut buffer);
+                    let len = read.expect("what is stored");
+                    assert!(len > 0, "nothing stands at {seen} of {to}");
+                    assert_eq!(buffer[..len], vec![0; len]);
+                    seen += len as u64;
+                }
+            }
+            Piece::Data { .. } | Piece::Gap { .. } => {}
+        }
+    }
+    drop(end);
+    let result = running.join().expect("no panic").expect("a result");
+    assert_eq!((result.stdout_bytes, result.stdout_gap), (3 * ROOM, None));
 }
 
 /// What it was too slow for it reads from the file, as far as that goes, and nothing else.
