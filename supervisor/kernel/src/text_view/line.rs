@@ -40,9 +40,11 @@ impl Line {
 
     fn put(&mut self, letters: &str, text: &mut String) {
         self.frame.push_str(letters);
-        if self.frame.len() > FRAME_MAX_BYTES {
+        // What follows on a long line is passed on, too. Else it would depend on how the output was
+        // cut into pieces what of it can still be erased.
+        self.is_long |= self.frame.len() > FRAME_MAX_BYTES;
+        if self.is_long {
             self.pass_on(text);
-            self.is_long = true;
         }
     }
 

@@ -119,6 +119,27 @@ fn a_line_too_long_for_progress_is_ended_by_a_rewinding_sequence() {
 }
 
 #[test]
+fn pieces_of_a_long_line_make_no_difference() {
+    let long = vec![b'x'; 2 * line::FRAME_MAX_BYTES];
+    for end in [
+        &b"\x08"[..],
+        b"\x1b[2K",
+        b"\r\x1b[K",
+        b"y\x08\x08",
+        b"\rnext",
+    ] {
+        let bytes = [&long[..], end].concat();
+        let mut filter = TextFilter::default();
+        let mut text = String::new();
+        let pieces = bytes.chunks(40_000);
+        pieces.for_each(|piece| filter.push(piece, &mut text));
+        filter.finish(&mut text);
+        let counted = (filter.collapsed_bytes(), filter.replaced_bytes());
+        assert!((text, counted.0, counted.1) == view(&bytes), "{end:?}");
+    }
+}
+
+#[test]
 fn what_is_held_back_is_bounded() {
     let mut filter = TextFilter::default();
     let mut text = String::new();
