@@ -1,4 +1,4 @@
-//! Who has a pipe open: the reason why it does not come to its end.
+//! Who has a pipe open for writing: the reason why it does not come to its end.
 
 use alloc::vec::Vec;
 use core::str;
@@ -6,7 +6,7 @@ use core::str;
 use xioflow_sys::{AsFd, CWD, OpenFlags, openat, readlinkat};
 
 use crate::path::proc_path;
-use crate::read::is_gone;
+use crate::read::{is_gone, read_whole};
 use crate::tree::list_numbers;
 use crate::{CannotTell, StatLine, read_stat};
 
@@ -39,7 +39,8 @@ pub fn pipe_inode(link: &[u8]) -> Option<u64> {
     str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// Finds every process that has the pipe with this inode open.
+/// Finds every process that has the pipe with this inode open for writing: a reader keeps nobody
+/// waiting. A descriptor of which that cannot be told is taken for a writer's.
 ///
 /// Descriptors of processes of other users, and of those that are not dumpable, cannot be seen
 /// without privilege; they are counted.
@@ -94,7 +95,26 @@ fn holds(pid: u32, inode: u64) -> Option<Vec<u32>> {
         let len = readlinkat(directory.as_fd(), proc_path!("{fd}").as_c_str(), &mut link);
         len.is_ok_and(|len| pipe_inode(&link[..len]) == Some(inode))
     };
-    Some(fds.into_iter().filter(leads).collect())
+    let writes = |fd: &u32| !is_read_only(pid, *fd);
+    Some(fds.into_iter().filter(leads).filter(writes).collect())
+}
+
+/// Whether a descriptor is known to be open for reading only (`flags` of `/proc/<pid>/fdinfo/<fd>`,
+/// in octal, with the access mode in the last two bits).
+fn is_read_only(pid: u32, fd: u32) -> bool {
+    let mut text = Vec::new();
+    if read_whole(&proc_path!("/proc/{pid}/fdinfo/{fd}"), &mut text).is_err() {
+        return false;
+    }
+    access_mode(&text) == Some(0)
+}
+
+fn access_mode(fdinfo: &[u8]) -> Option<u32> {
+    const ACCESS_MODE: u32 = 0o3;
+    let mut lines = fdinfo.split(|&byte| byte == b'\n');
+    let flags = lines.find_map(|line| line.strip_prefix(b"flags:"))?;
+    let flags = str::from_utf8(flags).ok()?.trim();
+    Some(u32::from_str_radix(flags, 8).ok()? & ACCESS_MODE)
 }
 
 #[cfg(test)]
@@ -115,6 +135,32 @@ mod tests {
         ] {
             assert_eq!(pipe_inode(other), None);
         }
+    }
+
+    #[test]
+    fn the_access_mode_is_in_the_last_bits() {
+        let info = |flags| std::format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t15\n").into_bytes();
+        assert_eq!(access_mode(&info("02004000")), Some(0));
+        assert_eq!(access_mode(&info("0100001")), Some(1));
+        assert_eq!(access_mode(&info("02")), Some(2));
+        assert_eq!(access_mode(b"pos:\t0\n"), None);
+        assert_eq!(access_mode(&info("rw")), None);
+    }
+
+    #[test]
+    fn this_process_is_named_like_any_other() {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let link = std::fs::read_link(std::format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let link = link.expect("a link");
+        let inode = pipe_inode(link.as_os_str().as_encoded_bytes()).expect("a pipe");
+        let ours = |fd: u32| {
+            let found = pipe_holders(inode).expect("listed");
+            let own = |holder: &PipeHolder| holder.pid == std::process::id() && holder.fd == fd;
+            found.holders.iter().any(own)
+        };
+        let number = |fd: i32| u32::try_from(fd).expect("a descriptor");
+        assert!(ours(number(writer.as_raw_fd())));
+        assert!(!ours(number(reader.as_raw_fd())));
     }
 
     #[test]
@@ -141,7 +187,8 @@ mod tests {
             found
                 .holders
                 .iter()
-                .any(|holder| holder.pid == std::process::id())
+                .all(|holder| holder.pid != std::process::id()),
+            "a reader holds nothing up"
         );
         child.kill().expect("killed");
         child.wait().expect("waited for");

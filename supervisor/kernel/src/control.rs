@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -32,6 +33,8 @@ pub(crate) struct Control {
     wake: OwnedFd,
     /// Set when the operation is submitted.
     operation_id: OnceLock<String>,
+    /// Whether the submission has joined the operation of another one.
+    joined: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -51,6 +54,7 @@ impl Control {
         Ok(Self {
             wake,
             operation_id: OnceLock::new(),
+            joined: AtomicBool::new(false),
             state: Mutex::default(),
         })
     }
@@ -68,6 +72,16 @@ impl Control {
     /// Whose mailbox it is; empty before the submission.
     pub(crate) fn operation_id(&self) -> &str {
         self.operation_id.get().map_or("", String::as_str)
+    }
+
+    /// Says whether the submission waits for the operation of another one.
+    pub(crate) fn set_joined(&self, joined: bool) {
+        self.joined.store(joined, Ordering::Release);
+    }
+
+    /// Whether it does.
+    pub(crate) fn has_joined(&self) -> bool {
+        self.joined.load(Ordering::Acquire)
     }
 
     /// Leaves a wish and wakes the operation; false if it is finished.

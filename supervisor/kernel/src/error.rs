@@ -130,7 +130,7 @@ pub enum ExecuteError {
         problem: String,
     },
     /// No helper could be had, or it failed before the command was recorded. Nothing ran.
-    #[error("{0}; nothing ran and nothing was recorded")]
+    #[error("no helper could hold the command; nothing ran and nothing was recorded")]
     Helper(#[from] LinkError),
     /// The system refused something that a launch needs. Nothing ran.
     #[error("failed to {act}; nothing ran and nothing was recorded")]
@@ -194,6 +194,14 @@ pub enum NotActive {
     /// It has ended, and its result is there, or it was refused.
     #[error("operation {operation_id} has already ended")]
     AlreadyCompleted {
+        /// Which.
+        operation_id: String,
+    },
+    /// This submission has joined the operation of another one, which it cannot suspend.
+    #[error(
+        "operation {operation_id} was started by another submission, and only that can suspend it"
+    )]
+    Joined {
         /// Which.
         operation_id: String,
     },

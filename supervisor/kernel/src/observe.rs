@@ -16,23 +16,27 @@ use crate::deadline::timespec_until;
 use crate::result::{PipeHolder, ProcessIdentity};
 
 /// Who else has the pipe with this inode open. Processes that cannot be looked into are left out.
-pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Vec<PipeHolder> {
-    let Ok(found) = xioflow_facts::pipe_holders(inode) else {
-        return Vec::new();
+pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Option<Holders> {
+    let found = xioflow_facts::pipe_holders(inode).ok()?;
+    let holder = |holder: xioflow_facts::PipeHolder| PipeHolder {
+        pid: holder.pid,
+        command: String::from_utf8_lossy(&holder.command).into_owned(),
+        descriptor: holder.fd,
+        stream: stream.as_str().to_owned(),
     };
-    let ours = std::process::id();
-    let others = found
-        .holders
-        .into_iter()
-        .filter(|holder| holder.pid != ours);
-    others
-        .map(|holder| PipeHolder {
-            pid: holder.pid,
-            command: String::from_utf8_lossy(&holder.command).into_owned(),
-            descriptor: holder.fd,
-            stream: stream.as_str().to_owned(),
-        })
-        .collect()
+    Some(Holders {
+        found: found.holders.into_iter().map(holder).collect(),
+        uninspected: found.uninspected,
+    })
+}
+
+/// Who keeps output pipes open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holders {
+    /// Those that were found.
+    pub(crate) found: Vec<PipeHolder>,
+    /// How many processes this user may not look into, so that they may hold one too.
+    pub(crate) uninspected: u32,
 }
 
 /// The name that the working directory of this process had; `None` if the system does not say.

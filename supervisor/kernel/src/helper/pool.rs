@@ -38,6 +38,8 @@ struct State {
     /// Those that hold nothing, and only have to be waited for.
     done: Vec<Child>,
     closing: bool,
+    /// The last start of a helper failed. None is tried before the next launch.
+    stalled: bool,
 }
 
 impl State {
@@ -73,6 +75,7 @@ impl Helpers {
             warm,
             done: Vec::new(),
             closing: false,
+            stalled: false,
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -116,6 +119,7 @@ impl Helpers {
     /// Lets the keeper start helpers for those that were taken. Called once a command runs: while
     /// one is being launched, starting another would only take a processor away from it.
     pub(crate) fn refill(&self) {
+        self.shared.lock().stalled = false;
         self.shared.work.notify_one();
     }
 
@@ -187,14 +191,15 @@ fn keep(shared: &Shared, program: &std::path::Path) {
             drop(state);
             reap(done);
             state = shared.lock();
-        } else if state.warm.len() < state.target {
+        } else if state.warm.len() < state.target && !state.stalled {
             drop(state);
             let started = HelperLink::start(program);
             state = shared.lock();
             match started {
                 Ok(link) => state.warm.push_back(link),
-                // The next launch starts its own and reports why that fails.
-                Err(_) => state.target = 0,
+                // The next launch starts its own and reports why that fails. Once one has
+                // succeeded, what was missing may be there again.
+                Err(_) => state.stalled = true,
             }
         } else {
             state = shared

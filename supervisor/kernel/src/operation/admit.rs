@@ -106,7 +106,11 @@ fn join(
     if let Some(feed) = feed {
         flight.feeds.add(Arc::clone(feed));
     }
-    match flight.join(control) {
+    control.set_joined(true);
+    let joined = flight.join(control);
+    // If that one was refused, this submission may become the operation itself.
+    control.set_joined(false);
+    match joined {
         Joined::Landed => Ok(()),
         Joined::Abandoned => {
             if let Some(feed) = feed {

@@ -17,9 +17,10 @@ use super::{Membership, Spec};
 use crate::clock;
 use crate::domain::Inner;
 use crate::error::ExecuteError;
+use crate::observe::{self, Holders};
 use crate::output::{Drain, Drained, hex};
 use crate::resources::FOLDER_PREFIX;
-use crate::result::{OperationResult, PipeHolder, ProcessIdentity, SpawnFailure, StreamPart};
+use crate::result::{OperationResult, ProcessIdentity, SpawnFailure, StreamPart};
 
 /// Commits the intent, the leases and the identity of a command that waits at its gate.
 pub(super) fn commit_launch(
@@ -176,8 +177,8 @@ pub(super) fn finish(
     Ok(result)
 }
 
-fn pipe_holders(drains: &[Drain; 2]) -> Vec<PipeHolder> {
-    let mut holders = Vec::new();
+fn pipe_holders(drains: &[Drain; 2]) -> Holders {
+    let mut holders = Holders::default();
     for drain in drains {
         let inode = drain
             .pipe()
@@ -185,7 +186,10 @@ fn pipe_holders(drains: &[Drain; 2]) -> Vec<PipeHolder> {
         let Some(inode) = inode.map(|stat| stat.st_ino) else {
             continue;
         };
-        holders.extend(crate::observe::pipe_holders(inode, drain.stream()));
+        if let Some(of_this) = observe::pipe_holders(inode, drain.stream()) {
+            holders.found.extend(of_this.found);
+            holders.uninspected = holders.uninspected.max(of_this.uninspected);
+        }
     }
     holders
 }

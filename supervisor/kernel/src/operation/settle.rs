@@ -7,6 +7,7 @@ use super::supervise::Ending;
 use crate::clock::{self, Gaps};
 use crate::helper::HelperLost;
 use crate::names::signal_name;
+use crate::observe::Holders;
 use crate::result::{
     Evidence, OperationResult, PipeHolder, Reuse, Scope, SpawnFailure, StopRecord, SurvivorRecord,
     TreeSettlement,
@@ -25,7 +26,7 @@ pub(super) struct Facts<'a> {
     /// The last signal of a ladder that the helper reported.
     pub(super) signalled: Option<i32>,
     pub(super) undrained: &'a [Stream],
-    pub(super) holders: Vec<PipeHolder>,
+    pub(super) holders: Holders,
     pub(super) gaps: Gaps,
     pub(super) duration_ms: Option<u64>,
 }
@@ -266,14 +267,14 @@ fn why_left(survivor: &SurvivorRecord) -> String {
 }
 
 /// A stream that is still open although nothing of the tree is left is held by a stranger.
-fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<PipeHolder>) {
+fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Holders) {
     if undrained.is_empty() {
         return;
     }
     let streams: Vec<&str> = undrained.iter().map(|stream| stream.as_str()).collect();
     let are = if streams.len() == 1 { "is" } else { "are" };
     let who = who_holds(&holders);
-    result.held_open_by = holders;
+    result.held_open_by = holders.found;
     if result.status != Outcome::Indeterminate || result.reason.is_none() {
         indeterminate(
             result,
@@ -287,18 +288,21 @@ fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Vec<Pi
 }
 
 /// Each holder once, whatever it holds.
-fn who_holds(holders: &[PipeHolder]) -> String {
+fn who_holds(holders: &Holders) -> String {
     let mut named: Vec<String> = Vec::new();
-    for PipeHolder { command, pid, .. } in holders {
+    for PipeHolder { command, pid, .. } in &holders.found {
         let name = format!("{command} (pid {pid})");
         if !named.contains(&name) {
             named.push(name);
         }
     }
-    if named.is_empty() {
-        return "a process that could not be found".to_owned();
+    match (named.is_empty(), holders.uninspected) {
+        (false, _) => named.join(", "),
+        (true, 0) => "a process that could not be found".to_owned(),
+        (true, hidden) => {
+            format!("a process that could not be found ({hidden} may not be looked into)")
+        }
     }
-    named.join(", ")
 }
 
 pub(crate) fn indeterminate(result: &mut OperationResult, reason: String, guidance: &str) {

@@ -39,7 +39,7 @@ fn signalled(
         stop: stop.as_ref(),
         signalled,
         undrained,
-        holders: Vec::new(),
+        holders: Holders::default(),
         gaps: Gaps::begin(),
         duration_ms: Some(1),
     })
@@ -122,6 +122,13 @@ fn what_could_not_be_ended_makes_it_indeterminate() {
     assert!(!result.residual_processes_reaped, "it lives");
 }
 
+fn named(found: &[PipeHolder], uninspected: u32) -> String {
+    who_holds(&Holders {
+        found: found.to_vec(),
+        uninspected,
+    })
+}
+
 #[test]
 fn a_holder_of_both_streams_is_named_once() {
     let holder = |pid, descriptor, stream: &str| PipeHolder {
@@ -131,10 +138,12 @@ fn a_holder_of_both_streams_is_named_once() {
         stream: stream.to_owned(),
     };
     let both = [holder(7, 1, "stdout"), holder(7, 2, "stderr")];
-    assert_eq!(who_holds(&both), "server (pid 7)");
+    assert_eq!(named(&both, 0), "server (pid 7)");
     let two = [holder(7, 1, "stdout"), holder(8, 1, "stdout")];
-    assert_eq!(who_holds(&two), "server (pid 7), server (pid 8)");
-    assert_eq!(who_holds(&[]), "a process that could not be found");
+    assert_eq!(named(&two, 0), "server (pid 7), server (pid 8)");
+    assert_eq!(named(&[], 0), "a process that could not be found");
+    let hidden = "a process that could not be found (3 may not be looked into)";
+    assert_eq!(named(&[], 3), hidden);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! It only observes and asks; what the observations mean is decided in `settle`.
 
-use std::os::fd::{AsFd, OwnedFd};
+mod ready;
+
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,57 +217,6 @@ impl<'a> Supervision<'a> {
             self.note_root_ended();
         }
         self.check_clock()
-    }
-
-    fn wait(&mut self, due: Option<Instant>) -> Ready {
-        let mut polled = Vec::with_capacity(5);
-        let mut sources = Vec::with_capacity(5);
-        let mut watch = |source, fd, flags| {
-            sources.push(source);
-            polled.push(PollFd::from_borrowed_fd(fd, flags));
-        };
-        watch(Source::Control, self.control.as_fd(), PollFlags::IN);
-        if self.ending.is_none() {
-            let writing = self.link.wants_to_write();
-            let wanted = if writing {
-                PollFlags::IN | PollFlags::OUT
-            } else {
-                PollFlags::IN
-            };
-            watch(Source::Link, self.link.as_fd(), wanted);
-            if let (true, Some(pidfd)) = (self.root_watched, &self.root_pidfd) {
-                watch(Source::Root, pidfd.as_fd(), PollFlags::IN);
-            }
-        }
-        if let (Some(_), None, Some(bell)) = (self.timeout_at, &self.ending, &self.timeout_bell) {
-            watch(Source::Bell, bell.as_fd(), PollFlags::IN);
-        }
-        for (at, drain) in self.drains.iter().enumerate() {
-            if let Some(pipe) = drain.pipe() {
-                watch(Source::Pipe(at), pipe, PollFlags::IN);
-            }
-        }
-        // Interrupted, or refused for lack of memory: every descriptor is looked at, none blocks.
-        let failed = poll(&mut polled, timespec_until(due).as_ref()).is_err();
-        let mut ready = Ready {
-            link: self.more_replies,
-            ..Ready::default()
-        };
-        for (source, polled) in sources.into_iter().zip(&polled) {
-            if polled.revents().is_empty() && !failed {
-                continue;
-            }
-            match source {
-                Source::Control => ready.control = true,
-                Source::Link => ready.link = true,
-                // A failed poll says nothing of it, and there is nothing to read.
-                Source::Root => ready.root = !failed,
-                // The clock is looked at in every turn.
-                Source::Bell => {}
-                Source::Pipe(at) => ready.pipes[at] = true,
-            }
-        }
-        ready
     }
 
     fn read_wishes(&mut self) {
@@ -496,24 +447,6 @@ impl<'a> Supervision<'a> {
         }
         true
     }
-}
-
-/// What is waited for.
-enum Source {
-    Control,
-    Link,
-    Root,
-    Bell,
-    Pipe(usize),
-}
-
-/// What of it has something to say.
-#[derive(Default)]
-struct Ready {
-    control: bool,
-    link: bool,
-    root: bool,
-    pipes: [bool; 2],
 }
 
 /// Supervises a released command to its end.

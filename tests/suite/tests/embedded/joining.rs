@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use xioflow_kernel::journal::{Outcome, Query, Stream};
 use xioflow_kernel::{
-    Domain, ExecuteError, OperationBuilder, Piece, Reuse, StopManner, Subscription,
+    Domain, ExecuteError, NotActive, OperationBuilder, Piece, Reuse, StopManner, Subscription,
 };
 use xioflow_kit::{Deadline, Stage, wait};
 
@@ -129,6 +129,11 @@ fn a_cancelled_operation_is_cancelled_for_everybody() {
     wait::file(&stage.path("ready"), Deadline::usual());
     let joiner = submission(&stage, &domain).start().expect("a thread");
     wait_until_joined(&domain);
+    let not_its_own = joiner.canceller().suspend();
+    assert!(
+        matches!(not_its_own, Err(NotActive::Joined { .. })),
+        "{not_its_own:?}"
+    );
     domain
         .clone()
         .cancel("shared", StopManner::Kill, Duration::ZERO)
