@@ -133,8 +133,8 @@ pub(crate) struct RunArgs {
     pub(crate) max_output: u64,
 
     /// How much of each output stream is stored on disk: the beginning and the last bytes. A command
-    /// that prints more goes on. What it prints still passes through, but for what a reader is more than
-    /// a megabyte behind with; that is said
+    /// that prints more goes on, and all of it still passes through: beyond this, at the pace of whoever
+    /// reads it
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
     pub(crate) max_stored: u64,
 

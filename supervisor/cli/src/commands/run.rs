@@ -38,7 +38,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
     let passing = if args.json {
         None
     } else {
-        let started = passthrough::start(operation.subscribe());
+        let started = passthrough::start(operation.subscribe_lossless());
         let passing = started.map_err(|e| internal("thread", "failed to start a thread", &e))?;
         Some(passing)
     };

@@ -104,7 +104,7 @@ fn join(
     feed: Option<&Arc<Feed>>,
 ) -> Result<(), ExecuteError> {
     if let Some(feed) = feed {
-        flight.feeds.add(Arc::clone(feed));
+        flight.feeds.add_joiner(Arc::clone(feed));
     }
     control.set_joined(true);
     let joined = flight.join(control);

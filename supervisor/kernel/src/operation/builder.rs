@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::names::new_id;
-use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Subscription, feed};
+use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, feed};
 use crate::result::OperationResult;
 use crate::stdin::{StdinWriter, stream};
 use crate::stop::DEFAULT_TIMEOUT_GRACE;
@@ -288,7 +288,20 @@ impl OperationBuilder {
     /// ```
     #[must_use]
     pub fn subscribe(&mut self) -> Subscription {
-        let (sender, subscription) = feed(Arc::clone(&self.control));
+        self.subscribe_as(Owed::WhatIsStored)
+    }
+
+    /// Subscribes to all of its output, for whoever hands it on: where nothing is stored any more
+    /// ([`OperationBuilder::max_stored_bytes`], or a full disk), the command waits for this subscriber
+    /// as it would for the reader of its pipe. A stop ends that wait, and what does not fit then is
+    /// named. See [`OperationBuilder::subscribe`].
+    #[must_use]
+    pub fn subscribe_lossless(&mut self) -> Subscription {
+        self.subscribe_as(Owed::Everything)
+    }
+
+    fn subscribe_as(&mut self, owed: Owed) -> Subscription {
+        let (sender, subscription) = feed(Arc::clone(&self.control), owed);
         self.feed = Some(Arc::new(sender));
         subscription
     }

@@ -183,6 +183,7 @@ impl<'a> Supervision<'a> {
 
     fn deadline(&self) -> Option<Instant> {
         match self.ending {
+            Some(_) if self.waits_for_reader() => None,
             Some(_) => self.drain_until,
             None if self.more_replies => Some(Instant::now()),
             None => {
@@ -241,7 +242,14 @@ impl<'a> Supervision<'a> {
         }
     }
 
+    /// Whether the tree is gone, and the rest of its output waits for a subscriber who is owed it.
+    fn waits_for_reader(&self) -> bool {
+        self.ending.is_some() && self.drains.iter().any(|drain| drain.is_held_up(self.feeds))
+    }
+
     fn ask_stop(&mut self, request: StopRequest) {
+        // Whoever stops it does not wait for a reader.
+        self.feeds.hurry();
         if self.ending.is_some() {
             // Only the pipes are waited for, and whoever stops it does not want to wait for long.
             let soon = Instant::now().checked_add(DRAIN_AFTER_STOP_MAX);
@@ -360,6 +368,10 @@ impl<'a> Supervision<'a> {
 
     fn end(&mut self, ending: Ending) {
         self.ending = Some(ending);
+        self.begin_drain();
+    }
+
+    fn begin_drain(&mut self) {
         let patience = match self.stop {
             None => self.drain_timeout.max(DRAIN_MIN),
             Some(_) => self.drain_timeout.clamp(DRAIN_MIN, DRAIN_AFTER_STOP_MAX),
@@ -423,6 +435,10 @@ impl<'a> Supervision<'a> {
         self.gaps.note(self.deadline(), now);
         let over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if self.ending.is_some() {
+            if self.waits_for_reader() {
+                self.begin_drain();
+                return true;
+            }
             let drained = over(self.drain_until);
             if drained {
                 self.read_what_is_left();

@@ -96,9 +96,18 @@ impl Drain {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether what is read now could be lost to a subscriber who is owed everything: it is not stored
+    /// any more, and there is no room for it.
+    pub(crate) fn is_held_up(&self, feeds: &Feeds) -> bool {
+        self.pipe.is_some() && !self.store.has_all() && feeds.must_wait()
+    }
+
     /// Reads what is there, for one turn; says so when the stream came to its end.
     pub(crate) fn read_turn(&mut self, feeds: &Feeds) -> Option<StreamEnd> {
         for _ in 0..READS_PER_TURN {
+            if self.is_held_up(feeds) {
+                return None;
+            }
             let Some(pipe) = &self.pipe else {
                 return Some(StreamEnd::Closed);
             };
@@ -135,7 +144,7 @@ impl Drain {
         {
             feeds.set_stored(self.stream, stored);
         }
-        feeds.pass_on(self.stream, offset, &self.buffer);
+        feeds.pass_on(self.stream, offset, &self.buffer, self.store.has_all());
         let piece = std::mem::take(&mut self.buffer);
         self.buffer = self.store.hash(piece, stored);
     }

@@ -15,6 +15,9 @@ use crate::control::{Control, Wish};
 /// Bytes that may wait for a subscriber, the pieces' own weight included.
 const WAITING_MAX_BYTES: usize = 1024 * 1024;
 
+/// So few bytes wait that there is room for another read.
+const ROOM_AGAIN_BYTES: usize = WAITING_MAX_BYTES / 2;
+
 /// What a waiting piece weighs beside its bytes. A command that prints single bytes would
 /// otherwise fill memory with list entries.
 const PIECE_BYTES: usize = size_of::<Piece>() + 16;
@@ -53,9 +56,19 @@ impl Piece {
     }
 }
 
+/// What a subscriber is owed when it is slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owed {
+    /// What could be stored; the rest is named.
+    WhatIsStored,
+    /// All of it: what cannot be stored is not read before there is room for it.
+    Everything,
+}
+
 /// The sending end, held by the operation.
 #[derive(Debug)]
 pub(crate) struct Feed {
+    owed: Owed,
     shared: Arc<Shared>,
 }
 
@@ -69,7 +82,7 @@ pub(crate) struct Feed {
 /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
 /// # let domain = options.open(stage.domain())?;
 /// use xioflow_kernel::{Command, Piece};
-/// ///
+///
 /// let much = Command::new("/bin/sh").args(["-c", "head -c 4000000 /dev/zero"]).inherit_env();
 /// let mut operation = domain.operation(much)?;
 /// let output = operation.subscribe();
@@ -109,6 +122,8 @@ struct State {
     waiting: usize,
     /// Where both streams are stored, to read what was missed.
     stored: [Option<StoredSoFar>; 2],
+    /// The sender reads no more before there is room again.
+    sender_waits: bool,
     sender_gone: bool,
     receiver_gone: bool,
 }
@@ -128,13 +143,14 @@ fn index(stream: Stream) -> usize {
 }
 
 /// Makes both ends.
-pub(crate) fn feed(control: Arc<Control>) -> (Feed, Subscription) {
+pub(crate) fn feed(control: Arc<Control>, owed: Owed) -> (Feed, Subscription) {
     let shared = Arc::new(Shared {
         state: Mutex::default(),
         arrived: Condvar::new(),
     });
     (
         Feed {
+            owed,
             shared: Arc::clone(&shared),
         },
         Subscription { shared, control },
@@ -147,13 +163,29 @@ impl Feed {
         self.shared.lock().stored[index(stream)] = Some(stored);
     }
 
+    /// What its subscriber wants to be owed.
+    pub(crate) fn owed(&self) -> Owed {
+        self.owed
+    }
+
+    /// Whether there is no room for another read, and whoever reads is to wait for it. The control of
+    /// the operation is nudged when there is.
+    pub(crate) fn must_wait(&self) -> bool {
+        let mut state = self.shared.lock();
+        state.sender_waits = !state.receiver_gone && state.waiting > ROOM_AGAIN_BYTES;
+        state.sender_waits
+    }
+
     /// Passes on bytes that begin at `offset` of their stream; false once nobody receives them.
-    pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8]) -> bool {
+    /// Bytes that are `kept` can be left out, and named: they stand where they can be read later, or
+    /// are not owed.
+    pub(crate) fn send(&self, stream: Stream, offset: u64, bytes: &[u8], kept: bool) -> bool {
         let mut state = self.shared.lock();
         if state.receiver_gone {
             return false;
         }
-        if state.waiting + bytes.len() + PIECE_BYTES <= WAITING_MAX_BYTES {
+        // One read may come on top: the next one waits.
+        if !kept || state.waiting + bytes.len() + PIECE_BYTES <= WAITING_MAX_BYTES {
             state.waiting += bytes.len() + PIECE_BYTES;
             state.pieces.push_back(Piece::Data {
                 stream,
@@ -206,6 +238,10 @@ impl Subscription {
                 if let Piece::Data { bytes, .. } = &piece {
                     state.waiting -= bytes.len() + PIECE_BYTES;
                 }
+                if state.sender_waits && state.waiting <= ROOM_AGAIN_BYTES {
+                    state.sender_waits = false;
+                    self.control.nudge();
+                }
                 return Some(piece);
             }
             if state.sender_gone {
@@ -248,6 +284,8 @@ impl Drop for Subscription {
         state.receiver_gone = true;
         state.pieces.clear();
         state.waiting = 0;
+        // Nobody has to be waited for any more.
+        self.control.nudge();
     }
 }
 
@@ -256,15 +294,40 @@ mod tests {
     use super::*;
 
     fn both() -> (Feed, Subscription) {
-        feed(Arc::new(Control::new().unwrap()))
+        feed(Arc::new(Control::new().unwrap()), Owed::WhatIsStored)
+    }
+
+    #[test]
+    fn whoever_is_owed_everything_gets_it_and_is_waited_for() {
+        let (feed, subscription) = feed(Arc::new(Control::new().unwrap()), Owed::Everything);
+        let big = vec![b'a'; WAITING_MAX_BYTES - PIECE_BYTES];
+        assert!(!feed.must_wait());
+        assert!(feed.send(Stream::Stdout, 0, &big, true));
+        assert!(feed.must_wait());
+        // What was read already is never dropped; what is stored can be read there.
+        let offset = big.len() as u64;
+        assert!(feed.send(Stream::Stdout, offset, b"unstored", false));
+        assert!(feed.send(Stream::Stdout, offset + 8, b"stored", true));
+        assert!(subscription.next_piece().is_some());
+        assert!(!feed.must_wait(), "there is room again");
+        assert!(matches!(
+            subscription.next_piece(),
+            Some(Piece::Data { offset: at, .. }) if at == offset
+        ));
+        assert!(matches!(
+            subscription.next_piece(),
+            Some(Piece::Gap { from, .. }) if from == offset + 8
+        ));
+        drop(subscription);
+        assert!(!feed.must_wait());
     }
 
     #[test]
     fn a_reader_that_never_reads_costs_a_bounded_number_of_pieces() {
         let (feed, subscription) = both();
         for offset in 0..200_000 {
-            assert!(feed.send(Stream::Stdout, offset, b"x"));
-            assert!(feed.send(Stream::Stderr, offset, b"y"));
+            assert!(feed.send(Stream::Stdout, offset, b"x", true));
+            assert!(feed.send(Stream::Stderr, offset, b"y", true));
         }
         let pieces = subscription.shared.lock().pieces.len();
         assert!(
@@ -277,14 +340,14 @@ mod tests {
     fn a_gap_says_exactly_what_is_missing() {
         let (feed, subscription) = both();
         let big = vec![b'a'; WAITING_MAX_BYTES - PIECE_BYTES];
-        assert!(feed.send(Stream::Stdout, 0, &big));
-        assert!(feed.send(Stream::Stdout, big.len() as u64, b"lost"));
-        assert!(feed.send(Stream::Stdout, big.len() as u64 + 4, b"too"));
+        assert!(feed.send(Stream::Stdout, 0, &big, true));
+        assert!(feed.send(Stream::Stdout, big.len() as u64, b"lost", true));
+        assert!(feed.send(Stream::Stdout, big.len() as u64 + 4, b"too", true));
         assert!(matches!(
             subscription.next_piece(),
             Some(Piece::Data { .. })
         ));
-        assert!(feed.send(Stream::Stdout, big.len() as u64 + 7, b"kept"));
+        assert!(feed.send(Stream::Stdout, big.len() as u64 + 7, b"kept", true));
         drop(feed);
         let from = big.len() as u64;
         let gap = Piece::Gap {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xioflow_journal::Stream;
 
-use super::feed::Feed;
+use super::feed::{Feed, Owed};
 use super::tail::StoredSoFar;
 
 /// The subscribers of one operation.
@@ -16,10 +16,13 @@ pub(crate) struct Feeds {
 
 #[derive(Debug, Default)]
 struct State {
-    feeds: Vec<Arc<Feed>>,
+    /// Each with what it is owed.
+    feeds: Vec<(Arc<Feed>, Owed)>,
     /// Where each stream is stored, for those who come later.
     stored: Vec<(Stream, StoredSoFar)>,
     over: bool,
+    /// Nobody is waited for any more.
+    hurried: bool,
 }
 
 impl Feeds {
@@ -28,8 +31,19 @@ impl Feeds {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a subscriber. It sees what comes from now on; after the end, nothing.
+    /// Adds the subscriber of the submission that is executed.
     pub(crate) fn add(&self, feed: Arc<Feed>) {
+        let owed = feed.owed();
+        self.add_as(feed, owed);
+    }
+
+    /// Adds the subscriber of a submission that has joined it: nobody waits for that one.
+    pub(crate) fn add_joiner(&self, feed: Arc<Feed>) {
+        self.add_as(feed, Owed::WhatIsStored);
+    }
+
+    /// It sees what comes from now on; after the end, nothing.
+    fn add_as(&self, feed: Arc<Feed>, owed: Owed) {
         let mut state = self.lock();
         if state.over {
             return;
@@ -37,28 +51,48 @@ impl Feeds {
         for (stream, stored) in &state.stored {
             feed.set_stored(*stream, stored.clone());
         }
-        state.feeds.push(feed);
+        state.feeds.push((feed, owed));
     }
 
     /// Takes a subscriber out again.
     pub(crate) fn remove(&self, feed: &Arc<Feed>) {
-        self.lock().feeds.retain(|other| !Arc::ptr_eq(other, feed));
+        self.lock()
+            .feeds
+            .retain(|(other, _)| !Arc::ptr_eq(other, feed));
     }
 
     /// Says where a stream is stored.
     pub(crate) fn set_stored(&self, stream: Stream, stored: StoredSoFar) {
         let mut state = self.lock();
-        for feed in &state.feeds {
+        for (feed, _) in &state.feeds {
             feed.set_stored(stream, stored.clone());
         }
         state.stored.push((stream, stored));
     }
 
-    /// Passes on bytes that begin at `offset` of their stream. Whoever has gone is forgotten.
-    pub(crate) fn pass_on(&self, stream: Stream, offset: u64, bytes: &[u8]) {
-        self.lock()
-            .feeds
-            .retain(|feed| feed.send(stream, offset, bytes));
+    /// Passes on bytes that begin at `offset` of their stream; those that are `kept` can be read where
+    /// they are stored. Whoever has gone is forgotten.
+    pub(crate) fn pass_on(&self, stream: Stream, offset: u64, bytes: &[u8], kept: bool) {
+        let mut state = self.lock();
+        let kept = kept || state.hurried;
+        state.feeds.retain(|(feed, owed)| {
+            let kept = kept || *owed == Owed::WhatIsStored;
+            feed.send(stream, offset, bytes, kept)
+        });
+    }
+
+    /// Whether somebody who is owed everything has no room for more.
+    pub(crate) fn must_wait(&self) -> bool {
+        let state = self.lock();
+        // Each is asked: it notes that it is waited for.
+        let waits =
+            |(feed, owed): &&(Arc<Feed>, Owed)| *owed == Owed::Everything && feed.must_wait();
+        !state.hurried && state.feeds.iter().filter(waits).count() > 0
+    }
+
+    /// From now on nobody is waited for: the operation is being stopped.
+    pub(crate) fn hurry(&self) {
+        self.lock().hurried = true;
     }
 
     /// There is no more.
@@ -74,10 +108,11 @@ impl Feeds {
 mod tests {
     use super::*;
     use crate::control::Control;
-    use crate::output::{Piece, Subscription, feed};
+    use crate::output::{Owed, Piece, Subscription, feed};
 
     fn subscriber() -> (Arc<Feed>, Subscription) {
-        let (feed, subscription) = feed(Arc::new(Control::new().unwrap()));
+        let control = Arc::new(Control::new().unwrap());
+        let (feed, subscription) = feed(control, Owed::WhatIsStored);
         (Arc::new(feed), subscription)
     }
 
@@ -94,10 +129,10 @@ mod tests {
         let feeds = Feeds::default();
         let (first, sees_all) = subscriber();
         feeds.add(first);
-        feeds.pass_on(Stream::Stdout, 0, b"one");
+        feeds.pass_on(Stream::Stdout, 0, b"one", true);
         let (second, sees_rest) = subscriber();
         feeds.add(second);
-        feeds.pass_on(Stream::Stdout, 3, b"two");
+        feeds.pass_on(Stream::Stdout, 3, b"two", true);
         feeds.end();
         assert_eq!(sees_all.next_piece(), data(0, b"one"));
         assert_eq!(sees_all.next_piece(), data(3, b"two"));
@@ -121,7 +156,7 @@ mod tests {
         let (first, gone) = subscriber();
         feeds.add(first);
         drop(gone);
-        feeds.pass_on(Stream::Stdout, 0, b"x");
+        feeds.pass_on(Stream::Stdout, 0, b"x", true);
         assert!(feeds.lock().feeds.is_empty());
     }
 }

@@ -1,7 +1,8 @@
 //! What a command prints: drained from its pipes, stored, hashed, bounded, and passed on.
 //!
-//! The drain never waits for anybody but the disk: subscribers that are slow get a note of what
-//! they missed, and can read it from the stored file.
+//! The drain waits for nobody but the disk: subscribers that are slow get a note of what they missed,
+//! and can read it from the stored file. Only where nothing is stored any more, and a subscriber
+//! has asked not to lose anything, the command waits for that one, as for the reader of its pipe.
 
 mod budget;
 mod digest;
@@ -27,7 +28,7 @@ pub use stored::{Extent, OutputError, OutputReader};
 
 pub(crate) use digest::hex;
 pub(crate) use drain::{Drain, Drained, StreamLimits};
-pub(crate) use feed::{Feed, feed};
+pub(crate) use feed::{Feed, Owed, feed};
 pub(crate) use feeds::Feeds;
 pub(crate) use spool::{Artifacts, artifact_stem, spooled};
 pub(crate) use stored::read_back;

@@ -61,6 +61,11 @@ impl Store {
         })
     }
 
+    /// Whether all that has come so far is in the file.
+    pub(crate) fn has_all(&self) -> bool {
+        self.spool.error().is_none() && self.room.written() == self.total
+    }
+
     /// Takes the next bytes of the stream; says how many of them went to the file. Those are to be
     /// hashed.
     pub(crate) fn write(&mut self, piece: &[u8]) -> usize {

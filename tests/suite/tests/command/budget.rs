@@ -201,3 +201,19 @@ fn a_place_that_cannot_be_written_is_a_fact() {
         .expect("a storage error");
     assert!(error.contains("Read-only"), "{error}");
 }
+
+/// `xioflow run` in a pipeline is no place where bytes are lost: where they are not stored, the command
+/// waits for the reader, as it would without us.
+#[test]
+fn a_pipeline_gets_every_byte_whatever_is_stored() {
+    each_user(|stage| {
+        for stored in ["0", "200KiB"] {
+            let script = format!(
+                "{} run --max-stored {stored} -- head -c 3000000 /dev/zero | wc -c",
+                text(&stage.program("xioflow"))
+            );
+            let finished = stage.run("sh").args(["-c", &script]).finish();
+            finished.assert_code(0).assert_stdout("3000000\n");
+        }
+    });
+}

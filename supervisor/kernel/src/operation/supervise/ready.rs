@@ -52,7 +52,9 @@ impl Supervision<'_> {
             watch(Source::Bell, bell.as_fd(), PollFlags::IN);
         }
         for (at, drain) in self.drains.iter().enumerate() {
-            if let Some(pipe) = drain.pipe() {
+            if let Some(pipe) = drain.pipe()
+                && !drain.is_held_up(self.feeds)
+            {
                 watch(Source::Pipe(at), pipe, PollFlags::IN);
             }
         }
