@@ -39,7 +39,7 @@ impl OperationHandle {
     /// Waits for its result.
     ///
     /// # Errors
-    /// Those of [`OperationBuilder::run`].
+    /// Those of [`OperationBuilder::run`](crate::OperationBuilder::run).
     ///
     /// # Panics
     /// If the operation's thread panicked, with the same message.
