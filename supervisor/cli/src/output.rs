@@ -75,7 +75,7 @@ pub(crate) fn print_json_line(document: &impl Serialize) -> io::Result<()> {
     Out.write_all(&line)
 }
 
-/// Prints one line for people, like [`print`].
+/// Prints one line for people, like [`print()`].
 pub(crate) fn print_line(text: &str) -> io::Result<()> {
     Out.write_all(format!("{text}\n").as_bytes())
 }
