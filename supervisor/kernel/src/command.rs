@@ -72,7 +72,7 @@ pub enum InvalidCommand {
 
 impl Command {
     /// Makes a command that runs `program`: a path if it has a slash, else a name that is looked
-    /// up in the `PATH` of the command's own environment.
+    /// up in the `PATH` of the command's own environment, or in `/bin` and `/usr/bin` if that has none.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),

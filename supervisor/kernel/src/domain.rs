@@ -89,7 +89,7 @@ impl DomainOptions {
         self
     }
 
-    /// Sets how many helpers wait for work, so that a launch need not start one. With 0 one is
+    /// Sets how many helpers wait for work, so that a launch need not start one; 1 by default. With 0 one is
     /// started when the domain is opened, for the first launch, and none in advance after that.
     #[must_use]
     pub fn warm_helpers(mut self, count: usize) -> Self {
@@ -97,7 +97,7 @@ impl DomainOptions {
         self
     }
 
-    /// Limits how many operations run at once. One whose end could not be proven keeps its
+    /// Limits how many operations run at once; there is no limit by default. One whose end could not be proven keeps its
     /// resources, and takes no place.
     #[must_use]
     pub fn max_concurrent_operations(mut self, max: usize) -> Self {
@@ -461,7 +461,8 @@ impl Domain {
         self.inner.artifacts.budget().now()
     }
 
-    /// The journal, for reading.
+    /// The journal, for reading. Its questions are the methods of [`journal::Query`](xioflow_journal::Query),
+    /// a trait that has to be in scope; [`stored_result`](crate::stored_result) shows how a result is read by its id.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.inner.journal

@@ -155,7 +155,8 @@ impl OperationBuilder {
     /// Asks for an exclusive resource, held from before it starts until its result is recorded. An
     /// indeterminate operation keeps what it holds.
     ///
-    /// A resource is any name that is not empty. `workspace:write:DIR` names a folder by its real
+    /// A resource is any name that is not empty; it means what those who use it agree on.
+    /// `workspace:write:DIR` alone is more: it names a folder by its real
     /// path, whether it is there or not, and overlaps with every folder in it and around it. An
     /// operation gets all of its resources or none; whoever waits is served in order.
     ///
@@ -197,8 +198,9 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets how much of each output stream the result holds, in bytes. What is stored has a limit
-    /// of its own.
+    /// Sets how much of each output stream the result holds, in bytes; 10 MiB by default. A result from
+    /// the record holds as much as this submission asks for, whatever the first one did. What is
+    /// stored has a limit of its own.
     #[must_use]
     pub fn max_output_bytes(mut self, limit: usize) -> Self {
         self.spec.max_output_bytes = limit;
@@ -227,7 +229,7 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets what becomes of processes that outlive the command.
+    /// Sets what becomes of processes that outlive the command; they are stopped by default.
     #[must_use]
     pub fn descendants(mut self, policy: DescendantPolicy) -> Self {
         self.spec.descendants = policy;

@@ -28,6 +28,27 @@ pub enum StoredError {
 
 /// Reads the result of a finished operation, with at most `limit` bytes of each stream.
 ///
+/// It needs neither the command nor a submission, and works from another process beside the owner
+/// (with a [`Reader`](xioflow_journal::Reader)). [`OperationResult::replayed`] is as recorded, false.
+///
+/// # Examples
+/// ```
+/// # let stage = xioflow_kit::Stage::new();
+/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+/// # let domain = options.open(stage.domain())?;
+/// use xioflow_kernel::journal::Query;
+/// use xioflow_kernel::{Command, stored_result};
+///
+/// domain.operation(Command::new("/bin/echo").arg("done"))?.id("job-7").run()?;
+///
+/// let journal = domain.journal();
+/// let operation = journal.operation("job-7")?.ok_or("no such operation")?;
+/// let artifacts = domain.folder().join("artifacts");
+/// let result = stored_result(&operation, &journal.outputs("job-7")?, &artifacts, 64 * 1024)?;
+/// assert_eq!(result.stdout, "done\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A stored file that is gone or unreadable is reported in the result as that stream's storage
 /// error; everything else of the result is as it was recorded.
 ///
