@@ -151,6 +151,7 @@ impl From<DomainError> for Failure {
             }
             DomainError::Journal(_) | DomainError::Folder { .. } => {
                 Self::of("domain_unavailable", Code::CannotOpen, &error)
+                    .hint("--domain DIR uses another folder")
             }
             DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
         }

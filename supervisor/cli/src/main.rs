@@ -5,6 +5,7 @@
 
 mod args;
 mod commands;
+mod count;
 mod doctor;
 mod domain;
 mod duration;

@@ -26,7 +26,10 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         (Ok(number), Some((_, factor))) => number
             .checked_mul(*factor)
             .ok_or_else(|| format!("{text} is too large")),
-        _ => Err("write a whole number and a unit, such as 512MiB or 10MB".to_owned()),
+        _ => Err(
+            "write a whole number and a unit, such as 512MiB or 10MB; without a unit it is bytes"
+                .to_owned(),
+        ),
     }
 }
 

@@ -36,14 +36,15 @@ pub(crate) fn run(cli: &Cli, args: &ListArgs) -> Result<Code, Failure> {
             operations: operations.iter().map(OperationLine::from).collect(),
         })?;
     } else {
-        print(&table(&operations))?;
+        print(&table(&operations, args))?;
     }
     Ok(Code::Ok)
 }
 
-fn table(operations: &[Operation]) -> String {
+fn table(operations: &[Operation], args: &ListArgs) -> String {
     if operations.is_empty() {
-        return "no operations\n".to_owned();
+        let kind = if args.unfinished { "unfinished " } else { "" };
+        return format!("no {kind}operations\n");
     }
     let mut rows =
         vec![["OPERATION", "STATUS", "EXIT", "STARTED", "TOOK", "NAME"].map(str::to_owned)];

@@ -83,7 +83,7 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
         }
         (_, Some(TerminationReason::TimedOut)) => Some(format!(
             "timed out after {}{}{}",
-            elapsed(result),
+            limit(result),
             escalation(result),
             before_it_ran(result)
         )),
@@ -107,9 +107,11 @@ fn wish(result: &OperationResult) -> &'static str {
     }
 }
 
-fn elapsed(result: &OperationResult) -> String {
+/// The time that it had. Records of releases that did not keep it say how long it took in all.
+fn limit(result: &OperationResult) -> String {
     result
-        .duration_ms
+        .timeout_ms
+        .or(result.duration_ms)
         .map_or_else(|| "its time".to_owned(), crate::duration::format_ms)
 }
 
@@ -141,7 +143,7 @@ fn gaps(result: &OperationResult) -> Vec<String> {
         .filter_map(|(stream, gap)| Some((stream, gap?)));
     gaps.map(|(stream, gap)| {
         format!(
-            "bytes {} to {} of {stream} were not stored: the room for stored output was used up",
+            "bytes {} to {} of {stream} were not stored: that was more than --max-stored, or than the domain has room for",
             gap.from, gap.to
         )
     })
