@@ -8,7 +8,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
-use xioflow_kernel::journal::{CommitError, OpenError, ReadError};
+use xioflow_kernel::journal::{CommitError, OpenError, ReadError, StorageError};
 use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError};
 
 use crate::exit::Code;
@@ -53,6 +53,11 @@ impl Failure {
     /// One from what was tried, and the error that the system gave.
     pub(crate) fn of_act(kind: &'static str, code: Code, act: &str, error: &io::Error) -> Self {
         Self::new(kind, code, act).because(Some(error))
+    }
+
+    /// One from trouble of the file system under a domain, which begins with what was tried.
+    fn of_storage(kind: &'static str, error: &StorageError) -> Self {
+        Self::new(kind, Code::CannotOpen, format!("failed to {error}")).because(error.source())
     }
 
     fn because(mut self, cause: Option<&(dyn Error + 'static)>) -> Self {
@@ -149,6 +154,10 @@ impl From<DomainError> for Failure {
                 Self::of("domain_locked", Code::Busy, &error)
                     .hint("--wait 30s waits for it; --domain DIR uses another domain")
             }
+            DomainError::Journal(OpenError::Storage(error)) => {
+                Self::of_storage("domain_unavailable", error)
+                    .hint("--domain DIR uses another folder")
+            }
             DomainError::Journal(_) | DomainError::Folder { .. } => {
                 Self::of("domain_unavailable", Code::CannotOpen, &error)
                     .hint("--domain DIR uses another folder")
@@ -227,6 +236,7 @@ impl From<ReadError> for Failure {
         match &error {
             ReadError::Absent { .. } => Self::of("no_domain", Code::CannotOpen, &error)
                 .hint("--domain DIR names another folder; `xioflow run` makes one"),
+            ReadError::Storage(error) => Self::of_storage("domain_unreadable", error),
             _ => Self::of("domain_unreadable", Code::CannotOpen, &error),
         }
     }

@@ -12,7 +12,7 @@ use crate::model::UnknownName;
 
 /// Trouble with a file of the domain or the file system under it.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {}: {fault}", path.display())]
+#[error("{doing} {}: {fault}", path.display())]
 pub struct StorageError {
     /// The file or folder.
     pub path: PathBuf,
