@@ -31,6 +31,7 @@ pub(crate) fn start(subscription: Subscription) -> io::Result<JoinHandle<Losses>
             Passthrough {
                 subscription,
                 closed: [false; 2],
+                missing: [None, None],
                 losses: Losses::default(),
             }
             .run()
@@ -40,6 +41,8 @@ pub(crate) fn start(subscription: Subscription) -> io::Result<JoinHandle<Losses>
 struct Passthrough {
     subscription: Subscription,
     closed: [bool; 2],
+    /// How many bytes of each stream could not be had, and why the first of them.
+    missing: [Option<(u64, String)>; 2],
     losses: Losses,
 }
 
@@ -51,7 +54,7 @@ impl Passthrough {
                 Piece::Gap { stream, from, to } => self.fill(stream, from, to),
             }
         }
-        self.losses
+        self.sum_up()
     }
 
     fn fill(&mut self, stream: Stream, from: u64, to: u64) {
@@ -77,10 +80,22 @@ impl Passthrough {
         }
     }
 
+    /// Told once for each stream, with the sum: a slow reader of a flood has thousands of gaps.
     fn lose(&mut self, stream: Stream, bytes: u64, why: &str) {
+        let (sum, first) = self.missing[index(stream)]
+            .take()
+            .unwrap_or_else(|| (0, why.to_owned()));
+        self.missing[index(stream)] = Some((sum + bytes, first));
+    }
+
+    fn sum_up(mut self) -> Losses {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if let Some((bytes, why)) = self.missing[index(stream)].take() {
+                let note = format!("{bytes} bytes of {stream} were not passed on: {why}");
+                self.losses.notes.push(note);
+            }
+        }
         self.losses
-            .notes
-            .push(format!("{bytes} bytes of {stream} are missing here: {why}"));
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) {

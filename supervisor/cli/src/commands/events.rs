@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use xioflow_kernel::journal::{Event, Query, Reader};
 
-use super::reader;
+use super::{operation, reader};
 use crate::args::{Cli, EventsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -27,6 +27,10 @@ struct Listing {
 pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
     let reader = reader(cli)?;
     let mut after = args.after;
+    if let (Some(id), false) = (&args.op, args.follow) {
+        // One that is followed may still be to come.
+        operation(&reader, id)?;
+    }
     if args.json && !args.follow {
         let mut events = Vec::new();
         while let Some(page) = next_page(&reader, args, &mut after)? {

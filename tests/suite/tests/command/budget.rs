@@ -217,3 +217,30 @@ fn a_pipeline_gets_every_byte_whatever_is_stored() {
         }
     });
 }
+
+/// What a stop left behind is told once, with its sum.
+#[test]
+fn bytes_that_a_stopped_flood_left_are_summed_up() {
+    let stage = Stage::new();
+    // So that there is a domain to look at.
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    // The reader begins when the flood has been stopped.
+    let script = format!(
+        "{} run --max-stored 100KiB --timeout 300ms -- yes | {{ cat {} >/dev/null; cat >/dev/null; }}",
+        text(&stage.program("xioflow")),
+        text(&stage.path("fifo"))
+    );
+    let made = stage.run("mkfifo").arg(stage.path("fifo")).finish();
+    made.assert_code(0);
+    let started = stage.run("sh").args(["-c", &script]).start();
+    let stopped = wait::in_folder(&stage.domain(), Deadline::usual(), || {
+        let listed = stage.xioflow().args(["list", "--json"]).finish().json();
+        (listed["operations"][0]["outcome"] == "failed").then_some(())
+    });
+    assert!(stopped.is_some(), "it is not stopped");
+    fs::write(stage.path("fifo"), "").expect("the reader waits");
+    let finished = started.finish();
+    let notes = String::from_utf8_lossy(&finished.stderr);
+    let missing = notes.matches("were not passed on").count();
+    assert!(missing <= 1, "{notes}");
+}

@@ -188,3 +188,16 @@ fn doctor_proves_by_doing_and_leaves_nothing() {
         assert!(!people.stdout.is_empty(), "{people}");
     });
 }
+
+#[test]
+fn events_of_an_operation_that_is_not_there_are_an_error() {
+    let stage = Stage::new();
+    run(&stage, &["--op", "there"], &["true"])
+        .finish()
+        .assert_code(0);
+    let of = |id| stage.xioflow().args(["events", "--op", id]).finish();
+    of("there").assert_code(0);
+    of("nowhere")
+        .assert_code(1)
+        .assert_complains("no operation nowhere");
+}
