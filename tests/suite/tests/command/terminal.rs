@@ -23,6 +23,20 @@ fn printed(finished: &Finished) -> String {
     String::from_utf8_lossy(&finished.stdout).replace("\r\n", "\n")
 }
 
+/// As `each_user`, for those whom this machine lets have a terminal.
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn each_user_with_terminals(test: impl Fn(&Stage)) {
+    each_user(|stage| {
+        let tried = at_terminal(stage, "true").finish();
+        if tried.status.success() {
+            test(stage);
+        } else {
+            let why = String::from_utf8_lossy(&tried.stderr);
+            eprintln!("skipped: needs pseudo-terminals: {}", why.trim());
+        }
+    });
+}
+
 #[test]
 fn it_is_a_terminal_to_us() {
     let stage = Stage::new();
@@ -34,7 +48,7 @@ fn it_is_a_terminal_to_us() {
 
 #[test]
 fn a_prompt_that_opens_the_terminal_fails_at_once() {
-    each_user(|stage| {
+    each_user_with_terminals(|stage| {
         for options in ["", "--stdin inherit", "--stdin closed"] {
             let script = "read v </dev/tty; echo rc=$?";
             let line = format!("\"$XF\" run {options} -- sh -c '{script}'");
@@ -64,7 +78,7 @@ fn what_it_reads_and_writes_is_no_terminal_unless_asked() {
 
 #[test]
 fn input_that_nobody_gives_is_at_its_end() {
-    each_user(|stage| {
+    each_user_with_terminals(|stage| {
         at_terminal(stage, "\"$XF\" run -- cat")
             .finish()
             .assert_code(0);
@@ -104,7 +118,7 @@ fn with_author(run: Run<'_>) -> Run<'_> {
 
 #[test]
 fn no_pager_opens() {
-    each_user(|stage| {
+    each_user_with_terminals(|stage| {
         if !repository(stage, 300) {
             return;
         }
@@ -125,7 +139,7 @@ fn no_pager_opens() {
 
 #[test]
 fn an_editor_fails_with_its_own_words() {
-    each_user(|stage| {
+    each_user_with_terminals(|stage| {
         if !repository(stage, 1) {
             return;
         }
