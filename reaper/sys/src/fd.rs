@@ -49,13 +49,14 @@ impl OwnedFd {
     ///
     /// # Safety
     /// `returned` must be the result of a call that makes a new descriptor.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        reason = "descriptors are below 2^31"
-    )]
     pub(crate) const unsafe fn from_call(returned: usize) -> Self {
-        Self(returned as RawFd)
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            reason = "descriptors are below 2^31"
+        )]
+        let number = returned as RawFd;
+        Self(number)
     }
 
     /// The number, for messages.
