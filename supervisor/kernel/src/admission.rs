@@ -195,8 +195,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    #[test]
-    fn a_release_wakes_the_waiter() {
+    /// A resource that `a` has and `b` waits for.
+    fn waited_for() -> (Arc<Leases>, std::thread::JoinHandle<Allocation>) {
         let (leases, resources) = taken();
         let waiter = {
             let leases = Arc::clone(&leases);
@@ -205,6 +205,12 @@ mod tests {
         while !leases.lock().sleepers.contains_key("b") {
             std::thread::yield_now();
         }
+        (leases, waiter)
+    }
+
+    #[test]
+    fn a_release_wakes_the_waiter() {
+        let (leases, waiter) = waited_for();
         leases.release("a");
         assert!(matches!(waiter.join().unwrap(), Allocation::Granted));
     }
@@ -222,14 +228,7 @@ mod tests {
 
     #[test]
     fn a_closed_domain_sends_its_waiters_away() {
-        let (leases, resources) = taken();
-        let waiter = {
-            let leases = Arc::clone(&leases);
-            std::thread::spawn(move || leases.allocate("b", &resources, LONG, &mailbox()))
-        };
-        while !leases.lock().sleepers.contains_key("b") {
-            std::thread::yield_now();
-        }
+        let (leases, waiter) = waited_for();
         leases.close();
         assert!(matches!(waiter.join().unwrap(), Allocation::Closed));
     }
