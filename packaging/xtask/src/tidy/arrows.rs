@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("xioflow-journal", &[]),
+    ("xioflow-rpc", &[]),
     ("xioflow-kernel", KERNEL),
     ("xioflow", CLI),
     ("xioflow-fixture", &["xioflow-protocol"]),
