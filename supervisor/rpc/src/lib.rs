@@ -5,6 +5,7 @@
 //! - `text` carries strings of the system, which need not be UTF-8;
 //! - `kernel`, `domain`, `operation` and `journal` have the methods, each with the types of its
 //!   parameters and its result;
+//! - `piece` is output in frames, the one thing that is no line;
 //! - `refusal` is why a request was not carried out.
 //!
 //! [`kernel::Hello`], [`kernel::Welcome`], [`kernel::Shutdown`] and [`kernel::ShutdownBegun`] never
@@ -18,6 +19,7 @@ pub mod journal;
 pub mod kernel;
 pub mod method;
 pub mod operation;
+pub mod piece;
 pub mod refusal;
 pub mod text;
 

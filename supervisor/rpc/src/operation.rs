@@ -104,6 +104,9 @@ pub struct Caller {
     /// be absolute. Without one, every path has to be absolute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<Text>,
+    /// The error number of the caller's folder if it is gone; `folder` is then where it was, and nobody goes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder_gone: Option<i32>,
     /// Its variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<(Text, Text)>,
@@ -184,6 +187,9 @@ pub enum Output {
     /// Byte for byte, to the descriptors `stdout` and `stderr`. The arbiter closes each at its end; the
     /// command waits for a slow reader only where nothing is stored any more.
     Descriptors,
+    /// In the frames of [`crate::piece`], to the descriptor `output`, which the arbiter closes at the end.
+    /// Otherwise as with descriptors.
+    Frames,
     /// As `op.chunk`. Nobody waits for a slow reader: what comes too fast is dropped, and `op.gap` says
     /// what that was.
     Chunks,
@@ -199,6 +205,8 @@ pub enum Descriptor {
     Stdout,
     /// Where its standard error goes.
     Stderr,
+    /// Where both go, in frames.
+    Output,
 }
 
 /// The answer to [`ExecProcess`] and [`Attach`].
