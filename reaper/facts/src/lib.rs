@@ -1,4 +1,4 @@
-//! What the system says of a process: identity, descendants, who holds a pipe. Reads only.
+//! What the system says of a process: identity, descendants, who holds a pipe, what it may do. Reads only.
 //!
 //! Every question has the answers yes, no and *cannot tell*; a failed look is never taken for an
 //! empty world. Reading (files of proc(5)) and parsing are kept apart, so that parsing is tested
@@ -22,6 +22,7 @@ mod note;
 mod path;
 mod pipe;
 mod read;
+mod standing;
 mod stat;
 mod tree;
 
@@ -32,5 +33,6 @@ pub use note::{Note, process_note};
 pub use path::ProcPath;
 pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
 pub use read::CannotTell;
+pub use standing::Standing;
 pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
 pub use tree::{Descendant, Listing, Way, children, descendants, descendants_outside};

@@ -1,9 +1,10 @@
 //! Reading files of `/proc` whole.
 
 use alloc::vec::Vec;
+use core::ffi::CStr;
 use core::fmt;
 
-use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, openat, read};
+use xioflow_sys::{AsFd, BorrowedFd, CWD, Errno, OpenFlags, openat, read};
 
 use crate::ProcPath;
 
@@ -73,8 +74,17 @@ pub(crate) fn read_short<'b>(path: &ProcPath, buffer: &'b mut [u8]) -> Result<&'
 
 /// Reads a file of any length, and puts it at the end of `into`.
 pub(crate) fn read_whole(path: &ProcPath, into: &mut Vec<u8>) -> Result<(), Errno> {
+    read_whole_at(CWD, path.as_c_str(), into)
+}
+
+/// The same of a file that is named relative to a folder.
+pub(crate) fn read_whole_at(
+    folder: BorrowedFd<'_>,
+    path: &CStr,
+    into: &mut Vec<u8>,
+) -> Result<(), Errno> {
     const CHUNK_LEN: usize = 16 * 1024;
-    let file = openat(CWD, path.as_c_str(), OpenFlags::READ, 0)?;
+    let file = openat(folder, path, OpenFlags::READ, 0)?;
     loop {
         let filled = into.len();
         into.resize(filled + CHUNK_LEN, 0);
