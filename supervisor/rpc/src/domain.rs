@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// `domain.status`. It has no parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatusOf {}
 
 /// What goes on in the arbiter. What is recorded is read from the journal.
@@ -48,7 +48,7 @@ pub struct InFlight {
 
 /// `task.save`: records a body of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SaveTask {
     /// Its name, for people.
     pub name: String,
@@ -67,7 +67,7 @@ pub struct TaskSaved {
 
 /// `run.open`: opens a Run, of a Task that is recorded or of a new one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OpenRun {
     /// The Task; without one, a Task of this name is recorded.
     #[serde(default)]
@@ -90,7 +90,7 @@ pub struct RunOpen {
 
 /// `run.find`: asks for a Run that was opened before and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FindRun {
     /// Its id.
     pub run_id: String,
@@ -98,7 +98,7 @@ pub struct FindRun {
 
 /// `run.report`: ends a Run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportRun {
     /// Its id.
     pub run_id: String,
@@ -119,7 +119,7 @@ pub struct RunReported {
 
 /// `recovery.lastReport`. It has no parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LastReportOf {}
 
 /// What was settled when the arbiter took the domain over.

@@ -6,13 +6,15 @@
 //! - `kernel`, `domain`, `operation` and `journal` have the methods, each with the types of its
 //!   parameters and its result;
 //! - `piece` is output in frames, the one thing that is no line;
-//! - `refusal` is why a request was not carried out.
+//! - `refusal` is why a request was not carried out;
+//! - `codec` makes lines of messages, and of received bytes lines and messages, within bounds.
 //!
 //! [`kernel::Hello`], [`kernel::Welcome`], [`kernel::Shutdown`] and [`kernel::ShutdownBegun`] never
 //! change their shape: that is how programs of different releases find out about each other.
 
 #![forbid(unsafe_code)]
 
+pub mod codec;
 pub mod domain;
 pub mod envelope;
 pub mod journal;

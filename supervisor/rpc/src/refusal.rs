@@ -1,5 +1,8 @@
 //! Why a request was not carried out.
 
+use std::error::Error;
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,8 +15,79 @@ pub struct Fault {
     pub message: String,
     /// More of it, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub data: Option<Data>,
+    pub data: Option<Box<Data>>,
 }
+
+impl Fault {
+    /// A fault with one of the numbers in [`code`] and nothing more to say.
+    #[must_use]
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            code,
+            message,
+            data: None,
+        }
+    }
+
+    /// A request that was understood and is refused for the reason `kind`, one of [`kind`].
+    #[must_use]
+    pub fn refused(kind: &str, message: impl Into<String>) -> Self {
+        Self {
+            data: Some(Box::new(Data::new(kind))),
+            ..Self::new(code::REFUSED, message)
+        }
+    }
+
+    /// Adds what led to it, the nearest cause first.
+    #[must_use]
+    pub fn causes(mut self, causes: impl IntoIterator<Item = String>) -> Self {
+        self.data_mut().causes.extend(causes);
+        self
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.data_mut().hint = Some(hint.into());
+        self
+    }
+
+    /// Adds what it is about.
+    #[must_use]
+    pub fn about(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.data_mut().subject.insert(key.into(), value.into());
+        self
+    }
+
+    /// What kind of refusal it is, where it says one.
+    #[must_use]
+    pub fn kind(&self) -> Option<&str> {
+        self.data.as_ref().map(|data| data.kind.as_str())
+    }
+
+    /// What it is about, under this key.
+    #[must_use]
+    pub fn subject(&self, key: &str) -> Option<&Value> {
+        self.data.as_ref()?.subject.get(key)
+    }
+
+    fn data_mut(&mut self) -> &mut Data {
+        let kind = match self.code {
+            code::INTERNAL => kind::INTERNAL,
+            _ => kind::INVALID,
+        };
+        self.data.get_or_insert_with(|| Box::new(Data::new(kind)))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Fault {}
 
 /// Numbers of [`Fault::code`]: those of JSON-RPC 2.0, and one of ours.
 pub mod code {
@@ -47,6 +121,19 @@ pub struct Data {
     /// What it is about: which operation, which resource, which limit.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub subject: Map<String, Value>,
+}
+
+impl Data {
+    /// Only a kind, one of [`kind`].
+    #[must_use]
+    pub fn new(kind: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            causes: Vec::new(),
+            hint: None,
+            subject: Map::new(),
+        }
+    }
 }
 
 /// Names of [`Data::kind`].
