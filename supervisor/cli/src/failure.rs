@@ -104,22 +104,26 @@ impl Failure {
 
     /// Says it and gives the exit status.
     pub(crate) fn report(&self, as_json: bool) -> Code {
-        let hint = self.advice();
         if as_json {
-            // The same words go to standard error, and the exit status says it too.
-            output::print_json(&json!({
-                "error": {
-                    "kind": self.kind,
-                    "message": self.message,
-                    "causes": self.causes,
-                    "hint": hint,
-                    "exitCode": self.code.number(),
-                }
-            }))
-            .ok();
+            self.print_json();
         }
-        output::complain(&self.text(hint.as_deref()));
+        output::complain(&self.text(self.advice().as_deref()));
         self.code
+    }
+
+    /// Prints it as a document.
+    pub(crate) fn print_json(&self) {
+        // The same words go to standard error, and the exit status says it too.
+        output::print_json(&json!({
+            "error": {
+                "kind": self.kind,
+                "message": self.message,
+                "causes": self.causes,
+                "hint": self.advice(),
+                "exitCode": self.code.number(),
+            }
+        }))
+        .ok();
     }
 
     fn text(&self, hint: Option<&str>) -> String {

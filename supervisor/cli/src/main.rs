@@ -16,6 +16,7 @@ mod passthrough;
 mod range;
 mod signals;
 mod size;
+mod usage;
 mod views;
 
 use std::process::ExitCode;
@@ -23,12 +24,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Cli, Verb};
-use crate::exit::Code;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage::report(&error),
     };
     let ended = match &cli.verb {
         Verb::Run(run) => commands::run::run(&cli, run),
@@ -42,16 +42,5 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => code.into(),
         Err(failure) => failure.report(cli.verb.wants_json()).into(),
-    }
-}
-
-/// Help and version are no errors; everything else that clap says is a usage error.
-fn usage(error: &clap::Error) -> ExitCode {
-    // With no terminal and no pipe left to print to there is nobody to tell.
-    error.print().ok();
-    if error.use_stderr() {
-        Code::Usage.into()
-    } else {
-        ExitCode::SUCCESS
     }
 }

@@ -1,12 +1,11 @@
 //! `xioflow events`: the journal's events, in their order.
 
 use std::io;
-use std::time::Duration;
 
 use serde::Serialize;
-use xioflow_kernel::journal::{Event, Query, Reader};
+use xioflow_kernel::journal::{Event, OperationStatus, Query, Reader};
 
-use super::{operation, reader};
+use super::{follow, reader};
 use crate::args::{Cli, EventsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -16,9 +15,6 @@ use crate::views::{EventView, time};
 /// Events read at once.
 const PAGE_LEN: usize = 1000;
 
-/// How long one sleep may be while following; it wakes for each commit, whatever this says.
-const SLEEP_MAX: Duration = Duration::from_secs(3600);
-
 #[derive(Serialize)]
 struct Listing {
     events: Vec<EventView>,
@@ -27,9 +23,8 @@ struct Listing {
 pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
     let reader = reader(cli)?;
     let mut after = args.after;
-    if let (Some(id), false) = (&args.op, args.follow) {
-        // One that is followed may still be to come.
-        operation(&reader, id)?;
+    if let Some(id) = &args.op {
+        follow::awaited(&reader, id, args.wait)?;
     }
     if args.json && !args.follow {
         let mut events = Vec::new();
@@ -40,6 +35,9 @@ pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
         return Ok(Code::Ok);
     }
     loop {
+        // Both are asked before events are read: what comes in between is read now or wakes the sleep.
+        let seen = reader.last_seq()?;
+        let is_last = !args.follow || has_ended(&reader, args)?;
         while let Some(page) = next_page(&reader, args, &mut after)? {
             for event in page {
                 let printed = print_one(event, args.json);
@@ -49,11 +47,20 @@ pub(crate) fn run(cli: &Cli, args: &EventsArgs) -> Result<Code, Failure> {
                 }
             }
         }
-        if !args.follow {
+        if is_last {
             return Ok(Code::Ok);
         }
-        reader.changed_since(reader.last_seq()?.max(after), SLEEP_MAX)?;
+        follow::sleep(&reader, seen.max(after))?;
     }
+}
+
+/// Whether the operation that is followed has ended, so that no more is to come.
+fn has_ended(reader: &Reader, args: &EventsArgs) -> Result<bool, Failure> {
+    let Some(id) = &args.op else {
+        return Ok(false);
+    };
+    let operation = reader.operation(id)?;
+    Ok(operation.is_some_and(|operation| operation.status == OperationStatus::Done))
 }
 
 /// The next events, or `None` when there are no more for now.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use xioflow_kernel::journal::{OwnerState, Reader, Stream};
 use xioflow_kernel::{Extent, OutputError, OutputReader, TextFilter};
 
-use super::reader;
+use super::{follow, reader};
 use crate::args::{Cli, LogsArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -31,7 +31,9 @@ pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
     } else {
         Stream::Stdout
     };
-    let mut log = Log::new(reader(cli)?, &args.operation, stream, Stream::Stdout);
+    let reader = reader(cli)?;
+    follow::awaited(&reader, &args.operation, args.wait)?;
+    let mut log = Log::new(reader, &args.operation, stream, Stream::Stdout);
     if args.text {
         log.filter = Some(TextFilter::default());
     }

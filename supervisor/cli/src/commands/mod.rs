@@ -2,6 +2,7 @@
 
 pub(crate) mod doctor;
 pub(crate) mod events;
+mod follow;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod run;

@@ -6,6 +6,7 @@ mod child;
 mod domain;
 mod environment;
 mod exit_status;
+mod following;
 mod input;
 mod logs;
 mod loss;

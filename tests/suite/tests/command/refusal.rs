@@ -37,6 +37,28 @@ fn words_that_make_no_sense_are_64() {
     }
 }
 
+#[test]
+fn a_program_is_told_of_its_own_mistakes_in_a_document() {
+    let stage = Stage::new();
+    for words in [
+        &["run", "--timeout", "soon", "--json", "--", "true"][..],
+        &["list", "--json", "--limit", "few"],
+        &["sho", "x", "--json"],
+    ] {
+        let finished = stage.xioflow().args(words).finish();
+        finished.assert_code(USAGE);
+        let error = &finished.json()["error"];
+        assert_eq!(error["kind"], "usage");
+        assert_eq!(error["exitCode"], USAGE);
+        let message = error["message"].as_str().expect("a sentence");
+        assert!(!message.contains("error:"), "{message}");
+        finished.assert_complains(message.split('\'').next().expect("its beginning"));
+    }
+    // Its command's option is not ours.
+    let words = ["run", "--timeout", "soon", "--", "x", "--json"];
+    stage.xioflow().args(words).finish().assert_stdout("");
+}
+
 /// Options that need what this release or this host does not have.
 const BEYOND: [&[&str]; 9] = [
     &["--memory", "512MiB"],
