@@ -198,6 +198,7 @@ impl From<ExecuteError> for Failure {
             ExecuteError::JoinAbandoned { .. } => {
                 Self::of("join_abandoned", Code::Command(130), &error)
             }
+            ExecuteError::Refused { .. } => Self::of("refused", Code::No, &error),
             ExecuteError::DomainClosed => Self::of("domain_closed", Code::Busy, &error),
             ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
             ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Stream, TerminationReason};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Stream};
 
 use crate::admission::Leases;
 use crate::command::Command;
 use crate::control::Wish;
 use crate::error::{DomainError, ExecuteError, NotActive, RunError};
-use crate::flight::{Flights, InFlight};
+use crate::flight::{Flight, Flights, InFlight};
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
-use crate::operation::{Membership, OperationBuilder};
+use crate::operation::{Attachment, Membership, OperationBuilder};
 use crate::output::{
     ArtifactBytes, Artifacts, DEFAULT_MAX_ARTIFACT_BYTES, OutputError, OutputReader,
 };
@@ -251,6 +251,20 @@ pub(crate) struct Inner {
     folder: PathBuf,
 }
 
+impl Inner {
+    /// The operation with this id that is executed here.
+    pub(crate) fn active(&self, operation_id: &str) -> Result<Arc<Flight>, NotActive> {
+        let flight = self.flights.get(operation_id);
+        // Looked at for one in flight, too: that may be a repetition, which is only answered.
+        let known = self.journal.operation(operation_id)?;
+        let operation_id = operation_id.to_owned();
+        if known.is_some_and(|known| !is_unfinished(known.status)) {
+            return Err(NotActive::AlreadyCompleted { operation_id });
+        }
+        flight.ok_or(NotActive::NotFound { operation_id })
+    }
+}
+
 impl Domain {
     /// Opens the domain in this folder with the default options; see [`DomainOptions::open`].
     ///
@@ -379,24 +393,63 @@ impl Domain {
         if self.inner.flights.is_closed() {
             return Err(NotActive::DomainClosed);
         }
-        let request = StopRequest {
-            reason: TerminationReason::UserCancelled,
-            manner,
-            grace,
-        };
-        let flight = self.inner.flights.get(operation_id);
-        let operation_id = operation_id.to_owned();
-        // Looked at for one in flight, too: that may be a repetition, which is only answered.
-        let known = self.inner.journal.operation(&operation_id)?;
-        if known.is_some_and(|known| !is_unfinished(known.status)) {
-            return Err(NotActive::AlreadyCompleted { operation_id });
-        }
-        match flight {
-            Some(flight) if flight.control.wish(Wish::Stop(request)) => Ok(()),
+        let flight = self.inner.active(operation_id)?;
+        match flight
+            .control
+            .wish(Wish::Stop(StopRequest::by_user(manner, grace)))
+        {
+            true => Ok(()),
             // It has ended since then, or was refused.
-            Some(_) => Err(NotActive::AlreadyCompleted { operation_id }),
-            None => Err(NotActive::NotFound { operation_id }),
+            false => Err(NotActive::AlreadyCompleted {
+                operation_id: operation_id.to_owned(),
+            }),
         }
+    }
+
+    /// Attaches to an operation that this process executes, whoever submitted it: its output from
+    /// its very beginning, and its result. An attachment changes nothing for the operation.
+    ///
+    /// It is possible from the submission on, also while the operation waits for its resources, and
+    /// in a domain that was closed.
+    ///
+    /// # Errors
+    /// [`NotActive::AlreadyCompleted`] with a result, which [`crate::stored_result`] then reads;
+    /// [`NotActive::NotFound`] if this process does not execute it; [`NotActive::System`] if there is
+    /// no descriptor left; [`NotActive::Read`] if the journal cannot be read.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::{Command, Piece, Reuse};
+    ///
+    /// let script = "echo early; read line; echo $line";
+    /// let mut operation = domain.operation(Command::new("/bin/sh").args(["-c", script]))?.id("build");
+    /// let (mut input, output) = (operation.stdin_stream(), operation.subscribe());
+    /// let running = operation.start()?;
+    /// output.next_piece(); // so it has printed something
+    ///
+    /// let attached = domain.attach("build")?;
+    /// std::io::Write::write_all(&mut input, b"late\n")?;
+    /// let mut seen = Vec::new();
+    /// while let Some(piece) = attached.subscription().next_piece() {
+    ///     match piece {
+    ///         Piece::Data { bytes, .. } => seen.extend(bytes),
+    ///         Piece::Gap { stream, from, to } => {
+    ///             let mut bytes = vec![0; usize::try_from(to - from)?];
+    ///             let len = attached.subscription().read_gap(stream, from, &mut bytes)?;
+    ///             seen.extend(&bytes[..len]);
+    ///         }
+    ///     }
+    /// }
+    /// assert_eq!(seen, b"early\nlate\n");
+    /// assert_eq!(attached.wait()?.reused, Reuse::JoinedInFlight);
+    /// assert_eq!(running.wait()?.reused, Reuse::Executed);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn attach(&self, operation_id: &str) -> Result<Attachment, NotActive> {
+        Attachment::new(&self.inner, operation_id)
     }
 
     /// What this process executes at this moment, ordered by id.

@@ -106,6 +106,14 @@ pub enum ExecuteError {
         /// The operation.
         operation_id: String,
     },
+    /// The operation that was attached to was refused: it has no result.
+    #[error(
+        "operation {operation_id} was refused and nothing of it ran; whoever submitted it was told why"
+    )]
+    Refused {
+        /// The operation.
+        operation_id: String,
+    },
     /// The domain was closed; nothing ran and nothing was recorded.
     #[error("the domain is closed and takes no operations")]
     DomainClosed,
@@ -211,6 +219,14 @@ pub enum NotActive {
     /// The journal could not be read, so nothing can be said of it.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The system refused something that is needed to attach to it.
+    #[error("failed to {act}")]
+    System {
+        /// What was tried.
+        act: &'static str,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// Longest time limit of an operation: what the journal can hold in milliseconds.

@@ -19,7 +19,8 @@ pub struct InFlight {
     pub operation_id: String,
     /// The Run that it belongs to, or will when it is recorded.
     pub run_id: String,
-    /// How many other submissions wait for its result.
+    /// How many others wait for its result: submissions that joined it, and those who are
+    /// attached to it ([`crate::Domain::attach`]).
     pub joiners: usize,
 }
 
@@ -86,9 +87,20 @@ impl Flight {
         self.joiners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is over, or until `joiner` is told to stop.
-    pub(crate) fn join(&self, joiner: &Arc<Control>) -> Joined {
+    /// Enters one more who waits for its end, until it lands or [`Flight::leave`].
+    pub(crate) fn enter(&self, joiner: &Arc<Control>) {
         self.joiners().waiting.push(Arc::clone(joiner));
+    }
+
+    /// Takes one out again who was entered.
+    pub(crate) fn leave(&self, joiner: &Arc<Control>) {
+        self.joiners()
+            .waiting
+            .retain(|other| !Arc::ptr_eq(other, joiner));
+    }
+
+    /// Waits until it is over, or until `joiner`, who was entered, is told to stop.
+    pub(crate) fn wait(&self, joiner: &Arc<Control>) -> Joined {
         loop {
             // Before the look, not after it: a wake-up that comes in between must not be lost.
             joiner.clear_wake();
@@ -96,9 +108,7 @@ impl Flight {
                 return Joined::Landed;
             }
             if joiner.stop_wish().is_some() {
-                self.joiners()
-                    .waiting
-                    .retain(|other| !Arc::ptr_eq(other, joiner));
+                self.leave(joiner);
                 return Joined::Abandoned;
             }
             let mut polled = [PollFd::from_borrowed_fd(joiner.as_fd(), PollFlags::IN)];

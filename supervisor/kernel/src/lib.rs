@@ -31,7 +31,7 @@
 //! - A [`Command`] is what is to be run, exactly. There is no shell, and nothing is added.
 //! - A [`Domain`] executes it as an operation, put together by an [`OperationBuilder`]: its id, its
 //!   limits, its resources. [`OperationHandle`], [`Canceller`] and [`Subscription`] are its handles
-//!   while it runs.
+//!   while it runs, [`Attachment`] is what somebody else has of it.
 //! - An [`OperationResult`] is what was observed. It exists for every command that was let run, also
 //!   for one that failed, timed out, was cancelled, or could not be started; an [`ExecuteError`] means
 //!   that there is none.
@@ -87,8 +87,8 @@ pub use helper::{
 };
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{
-    Canceller, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, OperationBuilder,
-    OperationHandle, StoredError, stored_result,
+    Active, Attachment, Canceller, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES,
+    DescendantPolicy, OperationBuilder, OperationHandle, StoredError, stored_result,
 };
 pub use output::{
     ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputError,

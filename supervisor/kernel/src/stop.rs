@@ -43,6 +43,24 @@ pub(crate) struct StopRequest {
 }
 
 impl StopRequest {
+    /// The wish of somebody who asks for it.
+    pub(crate) fn by_user(manner: StopManner, grace: Duration) -> Self {
+        Self {
+            reason: TerminationReason::UserCancelled,
+            manner,
+            grace,
+        }
+    }
+
+    /// The wish on behalf of a client that has gone away.
+    pub(crate) fn client_lost(grace: Duration) -> Self {
+        Self {
+            reason: TerminationReason::ClientLost,
+            manner: StopManner::Terminate,
+            grace,
+        }
+    }
+
     /// The ladder for it.
     pub(crate) fn plan(&self) -> StopPlan {
         plan(self.manner, self.grace)

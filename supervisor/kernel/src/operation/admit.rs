@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, ReplayMode};
 
 use super::launch::{Admitted, launch};
-use super::{Membership, Spec, stored_result};
+use super::{Active, Membership, Spec, stored_result};
 use crate::admission::Allocation;
 use crate::control::Control;
-use crate::domain::Inner;
+use crate::domain::{Inner, is_unfinished};
 use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES, TIMEOUT_MAX};
 use crate::fingerprint::{Inputs, fingerprint};
 use crate::flight::{Flight, Joined, Submission};
@@ -50,11 +50,11 @@ pub(super) fn execute(
     control.set_operation(&id);
     check_run(inner, &spec.membership)?;
     let feeds = Arc::new(Feeds::default());
+    let run_id = spec.membership.run_id().to_owned();
     let new = || {
-        let run_id = spec.membership.run_id().to_owned();
         Flight::new(
             fingerprint.clone(),
-            run_id,
+            run_id.clone(),
             Arc::clone(control),
             Arc::clone(&feeds),
         )
@@ -63,6 +63,7 @@ pub(super) fn execute(
         match inner.flights.submit(&id, new, &fingerprint) {
             Submission::First(guard) => break guard,
             Submission::Same(flight) => {
+                tell_joined(inner, &flight, &mut spec)?;
                 join(&flight, &id, control, feed.as_ref())?;
                 // If the one that was joined was refused before anything ran, this one may run.
                 if let Some(recorded) = inner.journal.operation(&id)? {
@@ -96,6 +97,22 @@ pub(super) fn execute(
     with_leases(inner, admitted, control, &feeds)
 }
 
+/// Tells a submission that it has joined, unless the other one is a repetition that is only answered.
+fn tell_joined(inner: &Inner, flight: &Flight, spec: &mut Spec) -> Result<(), ExecuteError> {
+    if !spec.when_active.is_awaited() {
+        return Ok(());
+    }
+    let recorded = inner.journal.operation(&spec.id)?;
+    if recorded.is_none_or(|recorded| is_unfinished(recorded.status)) {
+        spec.when_active.tell(|| Active {
+            operation_id: spec.id.clone(),
+            run_id: flight.run_id.clone(),
+            joined: true,
+        });
+    }
+    Ok(())
+}
+
 /// Waits for the operation of another submission, and shares its output meanwhile.
 fn join(
     flight: &Flight,
@@ -107,7 +124,8 @@ fn join(
         flight.feeds.add_joiner(Arc::clone(feed));
     }
     control.set_joined(true);
-    let joined = flight.join(control);
+    flight.enter(control);
+    let joined = flight.wait(control);
     // If that one was refused, this submission may become the operation itself.
     control.set_joined(false);
     match joined {
@@ -169,7 +187,9 @@ fn with_leases(
     let Admitted { id, spec, .. } = &admitted;
     match inner.leases.allocate(id, &spec.leases, spec.wait, control) {
         Allocation::Granted => {}
-        Allocation::Cancelled => return super::record::cancelled_before_launch(inner, admitted),
+        Allocation::Cancelled => {
+            return super::record::cancelled_before_launch(inner, admitted, control);
+        }
         Allocation::Closed => return Err(ExecuteError::DomainClosed),
         Allocation::Refused(conflict) => {
             return Err(ExecuteError::ResourceConflict {
@@ -209,30 +229,42 @@ fn replay(
             run_id: recorded.run_id,
         });
     }
-    if recorded.status != OperationStatus::Done {
+    let recorded = settled(recorded)?;
+    let mode = match (recorded.outcome, mode) {
+        (Some(Outcome::Indeterminate), ReplayMode::Recorded) => ReplayMode::Indeterminate,
+        (_, mode) => mode,
+    };
+    note_replay(inner, spec, &recorded, mode)?;
+    let reused = match mode {
+        ReplayMode::Joined => Reuse::JoinedInFlight,
+        ReplayMode::Recorded | ReplayMode::Indeterminate => Reuse::ReplayedRecorded,
+    };
+    recorded_result(inner, recorded, spec.max_output_bytes, reused)
+}
+
+fn settled(recorded: Operation) -> Result<Operation, ExecuteError> {
+    if is_unfinished(recorded.status) {
         return Err(ExecuteError::RecoveryRequired {
             operation_id: recorded.id,
             status: recorded.status,
             run_id: recorded.run_id,
         });
     }
-    let mode = match (recorded.outcome, mode) {
-        (Some(Outcome::Indeterminate), ReplayMode::Recorded) => ReplayMode::Indeterminate,
-        (_, mode) => mode,
-    };
-    note_replay(inner, spec, &recorded, mode)?;
+    Ok(recorded)
+}
+
+/// The result of another submission, with at most `limit` bytes of each stream.
+pub(super) fn recorded_result(
+    inner: &Inner,
+    recorded: Operation,
+    limit: usize,
+    reused: Reuse,
+) -> Result<OperationResult, ExecuteError> {
+    let recorded = settled(recorded)?;
     let outputs = inner.journal.outputs(&recorded.id)?;
-    let mut result = stored_result(
-        &recorded,
-        &outputs,
-        inner.artifacts.path(),
-        spec.max_output_bytes,
-    )?;
+    let mut result = stored_result(&recorded, &outputs, inner.artifacts.path(), limit)?;
     result.replayed = true;
-    result.reused = match mode {
-        ReplayMode::Joined => Reuse::JoinedInFlight,
-        ReplayMode::Recorded | ReplayMode::Indeterminate => Reuse::ReplayedRecorded,
-    };
+    result.reused = reused;
     Ok(result)
 }
 

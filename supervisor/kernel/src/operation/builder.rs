@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::handle::{Canceller, OperationHandle};
 use super::{
-    DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, Membership, Spec, admit,
+    Active, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, Membership, Spec,
+    WhenActive, admit,
 };
 use crate::command::Command;
 use crate::control::Control;
@@ -54,6 +55,7 @@ impl OperationBuilder {
             descendants: DescendantPolicy::default(),
             membership,
             stdin_stream: None,
+            when_active: WhenActive::nobody(),
         };
         Ok(Self {
             inner,
@@ -334,6 +336,36 @@ impl OperationBuilder {
         let (reader, writer) = stream();
         self.spec.stdin_stream = Some(reader);
         writer
+    }
+
+    /// Says whom to tell that it is on record as running: once, on the thread that executes it, after
+    /// its record is durable and before anything of the command runs. A submission that joins the
+    /// operation of another one tells it when it has joined ([`Active::joined`]). One that is answered
+    /// from the record, is refused, or could not be started tells nobody.
+    ///
+    /// The command waits at its gate meanwhile, so this should be quick. A panic in it reaches whoever
+    /// waits for the operation, which is then unfinished until the domain is next opened.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::sync::mpsc;
+    /// use xioflow_kernel::{Active, Command};
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let operation = domain.operation(Command::new("/bin/true"))?.id("job-1");
+    /// let running = operation.when_active(move |active| drop(tell.send(active))).start()?;
+    /// let Active { operation_id, joined, .. } = told.recv()?;
+    /// assert_eq!((operation_id.as_str(), joined), ("job-1", false));
+    /// running.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn when_active(mut self, told: impl FnOnce(Active) + Send + 'static) -> Self {
+        self.spec.when_active = WhenActive::new(told);
+        self
     }
 
     /// Executes it on this thread and returns when its result is recorded.

@@ -5,8 +5,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use xioflow_journal::TerminationReason;
-
 use crate::control::{Control, Wish};
 use crate::error::{ExecuteError, NotActive};
 use crate::result::OperationResult;
@@ -75,15 +73,43 @@ impl Canceller {
     /// # Errors
     /// [`NotActive::AlreadyCompleted`] if there is nothing to stop.
     pub fn stop(&self, manner: StopManner, grace: Duration) -> Result<(), NotActive> {
-        let request = StopRequest {
-            reason: TerminationReason::UserCancelled,
-            manner,
-            grace,
-        };
-        if self.control.wish(Wish::Stop(request)) {
-            Ok(())
-        } else {
-            Err(self.ended())
+        self.wish(StopRequest::by_user(manner, grace))
+    }
+
+    /// Stops it because the client that asked for it is gone: the whole tree is asked to end, and
+    /// what is left after the grace is killed. The result is `cancelled`, and its
+    /// [`termination_reason`](OperationResult::termination_reason) is
+    /// [`ClientLost`](xioflow_journal::TerminationReason::ClientLost).
+    ///
+    /// For hosts that execute operations of others. A stop that came before keeps its reason.
+    ///
+    /// # Errors
+    /// [`NotActive::AlreadyCompleted`] if there is nothing to stop.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::time::Duration;
+    /// use xioflow_kernel::Command;
+    /// use xioflow_kernel::journal::{Outcome, TerminationReason};
+    ///
+    /// let running = domain.operation(Command::new("/bin/sleep").arg("600"))?.start()?;
+    /// running.canceller().client_lost(Duration::from_secs(2))?;
+    /// let result = running.wait()?;
+    /// assert_eq!(result.status, Outcome::Cancelled);
+    /// assert_eq!(result.termination_reason, Some(TerminationReason::ClientLost));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client_lost(&self, grace: Duration) -> Result<(), NotActive> {
+        self.wish(StopRequest::client_lost(grace))
+    }
+
+    fn wish(&self, request: StopRequest) -> Result<(), NotActive> {
+        match self.control.wish(Wish::Stop(request)) {
+            true => Ok(()),
+            false => Err(self.ended()),
         }
     }
 

@@ -20,7 +20,7 @@ use xioflow_protocol::{
 use super::adopt::end_orphans;
 use super::record;
 use super::supervise::{Supervision, supervise};
-use super::{DescendantPolicy, Spec};
+use super::{Active, DescendantPolicy, Spec};
 use crate::command::Folder;
 use crate::control::Control;
 use crate::deadline::{Patience, timespec_until};
@@ -77,7 +77,7 @@ pub(super) fn launch(
     feeds: &Feeds,
 ) -> Result<OperationResult, ExecuteError> {
     if control.stop_wish().is_some() {
-        return record::cancelled_before_launch(inner, admitted);
+        return record::cancelled_before_launch(inner, admitted, control);
     }
     if let Some(failure) = gone_folder(&admitted.folder) {
         return record::failed_launch(inner, admitted, failure);
@@ -88,7 +88,9 @@ pub(super) fn launch(
             let failure = stdin_failure(&admitted.spec, &error);
             return record::failed_launch(inner, admitted, failure);
         }
-        Err(NotOpened::Cancelled) => return record::cancelled_before_launch(inner, admitted),
+        Err(NotOpened::Cancelled) => {
+            return record::cancelled_before_launch(inner, admitted, control);
+        }
         Err(NotOpened::TimedOut) => return record::timed_out_before_launch(inner, admitted),
     };
     let mut gated = match bring_to_gate(inner, &admitted, stdin.as_ref())? {
@@ -101,12 +103,17 @@ pub(super) fn launch(
     drop(stdin);
     if control.stop_wish().is_some() {
         discard(inner, gated);
-        return record::cancelled_before_launch(inner, admitted);
+        return record::cancelled_before_launch(inner, admitted, control);
     }
     if let Err(error) = record::commit_launch(inner, &admitted, &gated) {
         discard(inner, gated);
         return Err(error);
     }
+    admitted.spec.when_active.tell(|| Active {
+        operation_id: admitted.id.clone(),
+        run_id: admitted.spec.membership.run_id().to_owned(),
+        joined: false,
+    });
     let released = release(&mut gated.link);
     inner.helpers.refill();
     let observed = supervise(Supervision::new(

@@ -1,9 +1,11 @@
 //! One operation, from the submission to the recorded result. The files follow its way:
 //! `builder`, `admit`, `launch`, `supervise`, `settle`, `record`; `handle` is what a host has of it
-//! meanwhile.
+//! meanwhile, `attachment` what others have.
 
+mod active;
 mod admit;
 mod adopt;
+mod attachment;
 mod builder;
 mod handle;
 mod launch;
@@ -20,10 +22,13 @@ use xioflow_journal::{Run, Task};
 use crate::command::Command;
 use crate::stdin::StdinReader;
 
+pub use active::Active;
+pub use attachment::Attachment;
 pub use builder::OperationBuilder;
 pub use handle::{Canceller, OperationHandle};
 pub use stored::{StoredError, stored_result};
 
+pub(crate) use active::WhenActive;
 pub(crate) use launch::last_word_name;
 pub(crate) use record::finish_change;
 pub(crate) use settle::{Cause, apply_spawn_failure, indeterminate, settle_end};
@@ -81,4 +86,6 @@ pub(crate) struct Spec {
     pub(crate) membership: Membership,
     /// The command's end of a standard input that is written while it runs.
     pub(crate) stdin_stream: Option<StdinReader>,
+    /// Who is told that it is on record as running.
+    pub(crate) when_active: WhenActive,
 }

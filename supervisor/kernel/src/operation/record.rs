@@ -15,6 +15,7 @@ use super::settle::{Facts, apply_spawn_failure, settle};
 use super::supervise::{Ending, Observed};
 use super::{Membership, Spec};
 use crate::clock;
+use crate::control::Control;
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::observe::{self, Holders};
@@ -56,14 +57,17 @@ pub(super) fn failed_launch(
     Ok(result)
 }
 
-/// Records an operation that was cancelled before anything of it ran.
+/// Records an operation that was cancelled before anything of it ran. The wish is still in the
+/// mailbox: there was nobody to pass it on to.
 pub(super) fn cancelled_before_launch(
     inner: &Inner,
     admitted: Admitted,
+    control: &Control,
 ) -> Result<OperationResult, ExecuteError> {
     let mut result = blank(&admitted);
+    let reason = control.stop_wish().map(|wish| wish.reason);
     result.status = Outcome::Cancelled;
-    result.termination_reason = Some(TerminationReason::UserCancelled);
+    result.termination_reason = reason.or(Some(TerminationReason::UserCancelled));
     // Nothing of it was ever intended to be there: no lease, and no event but that of its result.
     let mut changes = opening(&admitted, &[], |new| Change::AddOperation(Box::new(new)));
     changes.extend(closing(&admitted.spec.membership, &result, Vec::new()));
@@ -260,9 +264,12 @@ fn closing(membership: &Membership, result: &OperationResult, outputs: Vec<Outpu
                 .termination_reason
                 .unwrap_or(TerminationReason::Completed),
         )),
-        (Membership::Own { .. }, Outcome::Cancelled) => {
-            Some((RunStatus::Cancelled, TerminationReason::UserCancelled))
-        }
+        (Membership::Own { .. }, Outcome::Cancelled) => Some((
+            RunStatus::Cancelled,
+            result
+                .termination_reason
+                .unwrap_or(TerminationReason::UserCancelled),
+        )),
     };
     if let Some((status, reason)) = ended {
         changes.push(Change::EndRun {

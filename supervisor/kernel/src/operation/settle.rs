@@ -231,7 +231,7 @@ pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cau
 /// What an operation is that was stopped for this reason.
 fn stopped(reason: TerminationReason) -> Outcome {
     match reason {
-        TerminationReason::UserCancelled => Outcome::Cancelled,
+        TerminationReason::UserCancelled | TerminationReason::ClientLost => Outcome::Cancelled,
         _ => Outcome::Failed,
     }
 }

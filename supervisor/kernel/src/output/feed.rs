@@ -135,7 +135,8 @@ impl Shared {
     }
 }
 
-fn index(stream: Stream) -> usize {
+/// Where a stream has its place among two.
+pub(super) fn index(stream: Stream) -> usize {
     match stream {
         Stream::Stdout => 0,
         Stream::Stderr => 1,
@@ -161,6 +162,13 @@ impl Feed {
     /// Says where a stream is stored.
     pub(crate) fn set_stored(&self, stream: Stream, stored: StoredSoFar) {
         self.shared.lock().stored[index(stream)] = Some(stored);
+    }
+
+    /// Names everything before `to`, which came before this subscriber did.
+    pub(crate) fn skip(&self, stream: Stream, to: u64) {
+        if to > 0 {
+            self.shared.lock().note_gap(stream, 0, to);
+        }
     }
 
     /// What its subscriber wants to be owed.

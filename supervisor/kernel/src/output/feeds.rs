@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xioflow_journal::Stream;
 
-use super::feed::{Feed, Owed};
+use super::feed::{Feed, Owed, index};
 use super::tail::StoredSoFar;
 
 /// The subscribers of one operation.
@@ -18,8 +18,11 @@ pub(crate) struct Feeds {
 struct State {
     /// Each with what it is owed.
     feeds: Vec<(Arc<Feed>, Owed)>,
-    /// Where each stream is stored, for those who come later.
+    /// Where each stream is stored, for those who come later, also after its end: its result may
+    /// still be on its way to the record.
     stored: Vec<(Stream, StoredSoFar)>,
+    /// How many bytes of each stream were passed on.
+    passed: [u64; 2],
     over: bool,
     /// Nobody is waited for any more.
     hurried: bool,
@@ -42,16 +45,19 @@ impl Feeds {
         self.add_as(feed, Owed::WhatIsStored);
     }
 
+    /// Adds one who sees everything, and for whom nobody waits: what has come so far is a gap from
+    /// the beginning, which ends where the next piece begins.
+    pub(crate) fn attach(&self, feed: Arc<Feed>) {
+        let mut state = self.lock();
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            feed.skip(stream, state.passed[index(stream)]);
+        }
+        state.add(feed, Owed::WhatIsStored);
+    }
+
     /// It sees what comes from now on; after the end, nothing.
     fn add_as(&self, feed: Arc<Feed>, owed: Owed) {
-        let mut state = self.lock();
-        if state.over {
-            return;
-        }
-        for (stream, stored) in &state.stored {
-            feed.set_stored(*stream, stored.clone());
-        }
-        state.feeds.push((feed, owed));
+        self.lock().add(feed, owed);
     }
 
     /// Takes a subscriber out again.
@@ -75,6 +81,7 @@ impl Feeds {
     pub(crate) fn pass_on(&self, stream: Stream, offset: u64, bytes: &[u8], kept: bool) {
         let mut state = self.lock();
         let kept = kept || state.hurried;
+        state.passed[index(stream)] = offset + bytes.len() as u64;
         state.feeds.retain(|(feed, owed)| {
             let kept = kept || *owed == Owed::WhatIsStored;
             feed.send(stream, offset, bytes, kept)
@@ -100,7 +107,17 @@ impl Feeds {
         let mut state = self.lock();
         state.over = true;
         state.feeds.clear();
-        state.stored.clear();
+    }
+}
+
+impl State {
+    fn add(&mut self, feed: Arc<Feed>, owed: Owed) {
+        for (stream, stored) in &self.stored {
+            feed.set_stored(*stream, stored.clone());
+        }
+        if !self.over {
+            self.feeds.push((feed, owed));
+        }
     }
 }
 
@@ -139,6 +156,32 @@ mod tests {
         assert_eq!(sees_all.next_piece(), None);
         assert_eq!(sees_rest.next_piece(), data(3, b"two"));
         assert_eq!(sees_rest.next_piece(), None);
+    }
+
+    fn gap(from: u64, to: u64) -> Option<Piece> {
+        let stream = Stream::Stdout;
+        Some(Piece::Gap { stream, from, to })
+    }
+
+    #[test]
+    fn one_who_is_attached_sees_all_without_a_hole_or_an_overlap() {
+        let feeds = Feeds::default();
+        let (early, from_nothing) = subscriber();
+        feeds.attach(early);
+        feeds.pass_on(Stream::Stdout, 0, b"one", true);
+        let (late, from_three) = subscriber();
+        feeds.attach(late);
+        feeds.pass_on(Stream::Stdout, 3, b"two", true);
+        feeds.end();
+        let (latest, from_six) = subscriber();
+        feeds.attach(latest);
+        let pieces = |of: &Subscription| [of.next_piece(), of.next_piece(), of.next_piece()];
+        assert_eq!(
+            pieces(&from_nothing),
+            [data(0, b"one"), data(3, b"two"), None]
+        );
+        assert_eq!(pieces(&from_three), [gap(0, 3), data(3, b"two"), None]);
+        assert_eq!(pieces(&from_six), [gap(0, 6), None, None]);
     }
 
     #[test]

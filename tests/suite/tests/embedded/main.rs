@@ -1,5 +1,7 @@
 //! The library as a host uses it: one process, many threads, real helpers, a real journal.
 
+mod active;
+mod attaching;
 mod budget;
 mod cancel;
 mod cancel_by_id;

@@ -87,6 +87,10 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             escalation(result),
             before_it_ran(result)
         )),
+        (Outcome::Cancelled, Some(TerminationReason::ClientLost)) => Some(format!(
+            "cancelled, since the client that asked for it went away{}",
+            escalation(result)
+        )),
         (Outcome::Cancelled, _) => Some(format!("cancelled{}", escalation(result))),
         _ => match (&result.signal, code) {
             (Some(signal), _) => Some(format!("the command was ended by {signal}")),
@@ -103,6 +107,7 @@ fn wish(result: &OperationResult) -> &'static str {
     match result.stop.as_ref().map(|stop| stop.reason) {
         Some(TerminationReason::TimedOut) => ", whose time was over,",
         Some(TerminationReason::UserCancelled) => ", which was cancelled,",
+        Some(TerminationReason::ClientLost) => ", whose client went away,",
         Some(_) | None => "",
     }
 }

@@ -1,0 +1,138 @@
+//! Following an operation that somebody else submitted: its output from the first byte on, and its
+//! result. `flight` knows who waits, `output/feeds` who sees; nothing here touches the operation.
+
+use std::sync::{Arc, Weak};
+
+use xioflow_journal::Query;
+
+use super::DEFAULT_MAX_OUTPUT_BYTES;
+use super::admit::recorded_result;
+use super::handle::Canceller;
+use crate::control::Control;
+use crate::domain::Inner;
+use crate::error::{ExecuteError, NotActive};
+use crate::flight::{Flight, Joined};
+use crate::output::{Feed, Owed, Subscription, feed};
+use crate::result::{OperationResult, Reuse};
+
+/// An operation in flight, as somebody has it who did not submit it; see [`crate::Domain::attach`].
+///
+/// It counts among those who wait for the operation ([`crate::InFlight::joiners`]) until it is
+/// dropped or has been waited for, and keeps the domain open as long. The operation never waits for
+/// it, and is never stopped through it.
+#[derive(Debug)]
+pub struct Attachment {
+    inner: Arc<Inner>,
+    flight: Arc<Flight>,
+    operation_id: String,
+    control: Arc<Control>,
+    /// Only the operation holds it, so that the subscription ends with that.
+    feed: Weak<Feed>,
+    subscription: Subscription,
+    max_output_bytes: usize,
+}
+
+impl Attachment {
+    pub(crate) fn new(inner: &Arc<Inner>, operation_id: &str) -> Result<Self, NotActive> {
+        let flight = inner.active(operation_id)?;
+        let control = Control::new().map_err(|source| NotActive::System {
+            act: "make an eventfd",
+            source,
+        })?;
+        let control = Arc::new(control);
+        control.set_operation(operation_id);
+        control.set_joined(true);
+        let (sender, subscription) = feed(Arc::clone(&control), Owed::WhatIsStored);
+        let feed = Arc::new(sender);
+        let sender = Arc::downgrade(&feed);
+        flight.enter(&control);
+        flight.feeds.attach(feed);
+        Ok(Self {
+            inner: Arc::clone(inner),
+            flight,
+            operation_id: operation_id.to_owned(),
+            control,
+            feed: sender,
+            subscription,
+            max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
+        })
+    }
+
+    /// Sets how much of each output stream the result holds, in bytes; 10 MiB by default, whatever
+    /// the submission asked for.
+    #[must_use]
+    pub fn max_output_bytes(mut self, limit: usize) -> Self {
+        self.max_output_bytes = limit;
+        self
+    }
+
+    /// The operation's id.
+    #[must_use]
+    pub fn operation_id(&self) -> &str {
+        &self.operation_id
+    }
+
+    /// The Run that the operation belongs to.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.flight.run_id
+    }
+
+    /// Its output: first a [`crate::Piece::Gap`] from 0 for each stream that has printed already, to be
+    /// read by [`Subscription::read_gap`], then what comes, without a hole and without an overlap.
+    #[must_use]
+    pub fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+
+    /// Takes the subscription, for another thread than the one that waits. What is left here is at
+    /// its end.
+    #[must_use]
+    pub fn take_subscription(&mut self) -> Subscription {
+        let (_gone, ended) = feed(Arc::clone(&self.control), Owed::WhatIsStored);
+        std::mem::replace(&mut self.subscription, ended)
+    }
+
+    /// Gives a handle that ends the waiting from any thread. However it is used, the operation goes
+    /// on; [`crate::Domain::cancel`] stops it.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            control: Arc::clone(&self.control),
+        }
+    }
+
+    /// Waits for its result, which is then given as to a submission that joined it
+    /// ([`Reuse::JoinedInFlight`]), but nothing of that is recorded.
+    ///
+    /// # Errors
+    /// [`ExecuteError::JoinAbandoned`] after [`Attachment::canceller`] was used;
+    /// [`ExecuteError::Refused`] if the operation was refused before anything of it ran;
+    /// [`ExecuteError::RecoveryRequired`] if its result could not be recorded; else why the record
+    /// cannot be read.
+    pub fn wait(self) -> Result<OperationResult, ExecuteError> {
+        let operation_id = self.operation_id.clone();
+        if self.flight.wait(&self.control) == Joined::Abandoned {
+            return Err(ExecuteError::JoinAbandoned { operation_id });
+        }
+        let recorded = self.inner.journal.operation(&operation_id)?;
+        let recorded = recorded.ok_or(ExecuteError::Refused { operation_id })?;
+        recorded_result(
+            &self.inner,
+            recorded,
+            self.max_output_bytes,
+            Reuse::JoinedInFlight,
+        )
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.flight.leave(&self.control);
+        // Whoever took the subscription gets what waits in it, and then its end.
+        if let Some(feed) = self.feed.upgrade() {
+            self.flight.feeds.remove(&feed);
+        }
+        self.control.finish();
+    }
+}
