@@ -149,6 +149,8 @@ pub mod kind {
     pub const LIMIT: &str = "limit";
     /// The arbiter ends. Another one can be started when it is gone.
     pub const SHUTTING_DOWN: &str = "shutting_down";
+    /// The arbiter was to end only if nothing runs. Subject: `operations`.
+    pub const RUNNING: &str = "running";
     /// A value of the request cannot be what it says it is.
     pub const INVALID: &str = "invalid";
     /// There is no such operation. Subject: `operationId`.
