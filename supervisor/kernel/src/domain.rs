@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, Stream};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, ReadError, Stream};
 
 use crate::admission::Leases;
 use crate::command::Command;
@@ -357,6 +357,23 @@ impl Domain {
     /// read.
     pub fn open_run(&self, run_id: &str) -> Result<RunHandle, RunError> {
         RunHandle::open(Arc::clone(&self.inner), run_id)
+    }
+
+    /// Gives a handle on the Run of this id without looking whether there is one that is open: whatever is
+    /// asked of it then finds out. For hosts that act for others, who named it.
+    #[must_use]
+    pub fn run_of_id(&self, run_id: &str) -> RunHandle {
+        RunHandle::of_id(Arc::clone(&self.inner), run_id)
+    }
+
+    /// Gives a handle on a Task that was recorded before, by this process or an earlier owner; `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    /// [`ReadError`](xioflow_journal::ReadError) if the journal cannot be read.
+    pub fn open_task(&self, task_id: &str) -> Result<Option<TaskHandle>, ReadError> {
+        let task = self.inner.journal.task(task_id)?;
+        Ok(task.map(|task| TaskHandle::of(Arc::clone(&self.inner), task)))
     }
 
     /// Stops the operation with this id, whoever started it: asks its tree to end in the manner

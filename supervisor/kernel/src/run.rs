@@ -38,6 +38,11 @@ impl TaskHandle {
         Ok(Self { inner, task })
     }
 
+    /// One that is recorded.
+    pub(crate) fn of(inner: Arc<Inner>, task: Task) -> Self {
+        Self { inner, task }
+    }
+
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -84,6 +89,12 @@ impl RunHandle {
             }),
             Some(_) => Ok(Self { inner, run_id }),
         }
+    }
+
+    /// One that nobody has looked for.
+    pub(crate) fn of_id(inner: Arc<Inner>, run_id: &str) -> Self {
+        let run_id = run_id.to_owned();
+        Self { inner, run_id }
     }
 
     /// Its id.
