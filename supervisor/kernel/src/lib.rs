@@ -74,6 +74,7 @@ mod sanitise;
 mod stdin;
 mod stop;
 mod text_view;
+pub mod views;
 
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
