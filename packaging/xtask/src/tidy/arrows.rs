@@ -25,6 +25,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-journal", &[]),
     ("xioflow-rpc", &[]),
     ("xioflow-kernel", KERNEL),
+    (
+        "xioflow-arbiter",
+        &[
+            "xioflow-kernel",
+            "xioflow-journal",
+            "xioflow-rpc",
+            "xioflow-facts",
+        ],
+    ),
     ("xioflow", CLI),
     ("xioflow-fixture", &["xioflow-protocol"]),
     ("xioflow-kit", &["xioflow-protocol"]),

@@ -1,0 +1,143 @@
+//! What a request for a command means for the kernel.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustix::fs::FileType;
+use xioflow_kernel::{
+    Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_MAX_STORED_BYTES,
+    DEFAULT_TIMEOUT_GRACE, Domain, OperationBuilder, Stdin,
+};
+use xioflow_rpc::operation::{self, ExecProcess};
+use xioflow_rpc::refusal::Fault;
+
+use crate::convert::{descendants, millis_or};
+use crate::descriptors::Descriptors;
+use crate::limits::{HELD_OUTPUT_MAX_BYTES, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES};
+use crate::refusal::{self, invalid};
+
+/// The operation that is asked for.
+pub(crate) fn operation(
+    domain: &Domain,
+    asked: ExecProcess,
+    mut descriptors: Descriptors,
+) -> Result<OperationBuilder, Fault> {
+    let stdin = stdin(asked.stdin, descriptors.stdin.take())?;
+    let command = command(asked.command).stdin(stdin);
+    let operation = match &asked.run_id {
+        None => domain.operation(command),
+        Some(run_id) => domain.run_of_id(run_id).operation(command),
+    };
+    let mut operation = operation
+        .map_err(|error| refusal::of_execute(&error))?
+        .timeout_grace(millis_or(asked.timeout_grace_ms, DEFAULT_TIMEOUT_GRACE))
+        .wait(Duration::from_millis(asked.wait_ms))
+        .max_output_bytes(held_bytes(asked.max_output_bytes))
+        .max_stored_bytes(asked.max_stored_bytes.unwrap_or(DEFAULT_MAX_STORED_BYTES))
+        .drain_timeout(millis_or(asked.drain_timeout_ms, DEFAULT_DRAIN_TIMEOUT))
+        .descendants(descendants(asked.descendants));
+    if let Some(id) = asked.operation_id {
+        operation = operation.id(id);
+    }
+    if let Some(name) = asked.name {
+        operation = operation.name(checked_name(name)?);
+    }
+    if let Some(timeout_ms) = asked.timeout_ms {
+        operation = operation.timeout(Duration::from_millis(timeout_ms));
+    }
+    Ok(asked
+        .leases
+        .into_iter()
+        .fold(operation, OperationBuilder::lease))
+}
+
+/// How much of each stream is held for a result.
+pub(crate) fn held_bytes(asked: Option<u64>) -> usize {
+    let asked = asked.map_or(DEFAULT_MAX_OUTPUT_BYTES, |asked| {
+        usize::try_from(asked).unwrap_or(usize::MAX)
+    });
+    asked.min(HELD_OUTPUT_MAX_BYTES)
+}
+
+fn checked_name(name: String) -> Result<String, Fault> {
+    if name.len() > NAME_MAX_BYTES {
+        let message = format!(
+            "the operation's name has {} bytes, at most {NAME_MAX_BYTES} are allowed",
+            name.len()
+        );
+        return Err(invalid(message));
+    }
+    Ok(name)
+}
+
+fn command(asked: operation::Command) -> Command {
+    let mut command = Command::new(asked.program.0)
+        .args(asked.args.into_iter().map(|arg| arg.0))
+        .no_new_privs(asked.no_new_privs)
+        .merge_stderr(asked.merge_stderr);
+    if let Some(cwd) = asked.cwd {
+        command = command.cwd(cwd.0);
+    }
+    if asked.inherit_env {
+        command = command.inherit_env();
+    }
+    if let Some(umask) = asked.umask {
+        command = command.umask(umask);
+    }
+    asked
+        .env
+        .into_iter()
+        .fold(command, |command, (name, value)| match value {
+            Some(value) => command.env(name.0, value.0),
+            None => command.pass_env(name.0),
+        })
+}
+
+fn stdin(asked: operation::Stdin, descriptor: Option<OwnedFd>) -> Result<Stdin, Fault> {
+    use operation::Stdin as Asked;
+    let descriptor =
+        || descriptor.ok_or_else(|| invalid("the descriptor of standard input has not come along"));
+    Ok(match asked {
+        Asked::Null => Stdin::Null,
+        Asked::Closed => Stdin::Closed,
+        Asked::Bytes { base64 } => {
+            let bytes = STANDARD.decode(base64.as_bytes());
+            Stdin::bytes(bytes.map_err(|error| invalid(format!("standard input: {error}")))?)
+        }
+        Asked::Text { text } => Stdin::text(text),
+        Asked::Memory => Stdin::bytes(bytes_of(descriptor()?)?),
+        Asked::File { path } => Stdin::File(path.0.into()),
+        Asked::Descriptor | Asked::Stream => Stdin::Descriptor(Arc::new(descriptor()?)),
+    })
+}
+
+/// The bytes of a file. A pipe or a terminal would have to be waited for.
+fn bytes_of(descriptor: OwnedFd) -> Result<Vec<u8>, Fault> {
+    let failed = |errno: rustix::io::Errno| refusal::of_act("read standard input", &errno.into());
+    let stat = rustix::fs::fstat(&descriptor).map_err(failed)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(invalid(
+            "standard input is to be a file in memory, and is none",
+        ));
+    }
+    let len = u64::try_from(stat.st_size).unwrap_or(0);
+    if len > MEMORY_STDIN_MAX_BYTES {
+        let message = format!(
+            "standard input in memory has {len} bytes, at most {MEMORY_STDIN_MAX_BYTES} are allowed; put it into a file"
+        );
+        return Err(refusal::limit(
+            message,
+            "stdinBytes",
+            MEMORY_STDIN_MAX_BYTES,
+        ));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    let file = std::fs::File::from(descriptor);
+    file.read_exact_at(&mut bytes, 0)
+        .map_err(|error| refusal::of_act("read standard input", &error))?;
+    Ok(bytes)
+}

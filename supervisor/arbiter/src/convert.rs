@@ -1,0 +1,41 @@
+//! Twins of the contract and the kernel.
+
+use std::time::Duration;
+
+use xioflow_journal::Stream;
+use xioflow_kernel::{DescendantPolicy, StopManner};
+use xioflow_rpc::operation::{self, Descendants, Manner};
+
+pub(crate) fn stream_out(stream: Stream) -> operation::Stream {
+    match stream {
+        Stream::Stdout => operation::Stream::Stdout,
+        Stream::Stderr => operation::Stream::Stderr,
+    }
+}
+
+pub(crate) fn stream_in(stream: operation::Stream) -> Stream {
+    match stream {
+        operation::Stream::Stdout => Stream::Stdout,
+        operation::Stream::Stderr => Stream::Stderr,
+    }
+}
+
+pub(crate) fn manner(manner: Manner) -> StopManner {
+    match manner {
+        Manner::Interrupt => StopManner::Interrupt,
+        Manner::Terminate => StopManner::Terminate,
+        Manner::Kill => StopManner::Kill,
+    }
+}
+
+pub(crate) fn descendants(policy: Descendants) -> DescendantPolicy {
+    match policy {
+        Descendants::Stop => DescendantPolicy::Stop,
+        Descendants::Wait => DescendantPolicy::Wait,
+    }
+}
+
+/// A length of time, or that which holds without one.
+pub(crate) fn millis_or(ms: Option<u64>, default: Duration) -> Duration {
+    ms.map_or(default, Duration::from_millis)
+}

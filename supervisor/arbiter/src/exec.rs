@@ -1,0 +1,122 @@
+//! `op.execProcess`: from the request to the operation, on a thread of its own.
+//!
+//! The loop has taken the descriptors and begun the session; everything that may wait is here. `command`
+//! says what the request means for the kernel, `finish` tells the result.
+
+use std::sync::Arc;
+use std::thread;
+
+use xioflow_kernel::{Domain, ExecuteError, OperationBuilder, OperationResult};
+use xioflow_rpc::operation::{Accepted, ExecProcess};
+use xioflow_rpc::refusal::Fault;
+
+use crate::chunks::Chunks;
+use crate::client::Pending;
+use crate::command;
+use crate::descriptors::Descriptors;
+use crate::finish::{Passing, finish, start_passing};
+use crate::limits::STACK_BYTES;
+use crate::pass_on::Sink;
+use crate::refusal;
+use crate::session::Session;
+use crate::shared::Shared;
+
+/// A submission that has been taken.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) asked: ExecProcess,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) pending: Arc<Pending>,
+    pub(crate) session: Arc<Session>,
+}
+
+/// Executes it on a thread of its own.
+pub(crate) fn start(shared: &Arc<Shared>, domain: &Arc<Domain>, submission: Submission) {
+    let (of_thread, domain) = (Arc::clone(shared), Arc::clone(domain));
+    let (pending, session) = (
+        Arc::clone(&submission.pending),
+        Arc::clone(&submission.session),
+    );
+    let thread = thread::Builder::new()
+        .name("xioflow-op".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || execute(&of_thread, domain, submission));
+    if let Err(error) = thread {
+        pending.refuse(refusal::of_act("start a thread", &error));
+        shared.sessions.end(&session);
+    }
+}
+
+fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
+    let Submission {
+        asked,
+        descriptors,
+        pending,
+        session,
+    } = submission;
+    let prepared = prepare(shared, &domain, asked, descriptors, &pending, &session);
+    let executed = prepared.map(|(operation, passing)| {
+        let operation_id = operation.operation_id().to_owned();
+        (operation_id, operation.run(), passing)
+    });
+    // Before the session ends: the loop may give the domain up then.
+    drop(domain);
+    match executed {
+        Ok((operation_id, result, passing)) => {
+            accept_late(&pending, &result);
+            finish(&pending, &operation_id, result, passing);
+        }
+        Err(fault) => {
+            pending.refuse(fault);
+        }
+    }
+    shared.sessions.end(&session);
+}
+
+/// One that was answered from the record, or could not start, was never active.
+fn accept_late(pending: &Pending, result: &Result<OperationResult, ExecuteError>) {
+    if let Ok(result) = result {
+        pending.answer(Accepted {
+            operation_id: result.operation_id.clone(),
+            run_id: result.run_id.clone(),
+            joined: false,
+        });
+    }
+}
+
+/// Puts the operation together, ready to run.
+fn prepare(
+    shared: &Arc<Shared>,
+    domain: &Domain,
+    asked: ExecProcess,
+    mut descriptors: Descriptors,
+    pending: &Arc<Pending>,
+    session: &Arc<Session>,
+) -> Result<(OperationBuilder, Option<Passing>), Fault> {
+    let sink = Sink::of(asked.output, &mut descriptors, || {
+        Chunks::new(Arc::clone(pending))
+    });
+    let mut operation = command::operation(domain, asked, descriptors)?;
+    session.has_canceller(&operation.canceller());
+    shared.sessions.is_of(session, operation.operation_id());
+    let passing = match sink {
+        None => None,
+        Some(sink) => {
+            let subscription = Arc::new(operation.subscribe_lossless());
+            session.has_output(&subscription);
+            Some(start_passing(shared, subscription, sink)?)
+        }
+    };
+    let (told, session, sessions) = (Arc::clone(pending), Arc::clone(session), Arc::clone(shared));
+    let operation = operation.when_active(move |active| {
+        if active.joined {
+            sessions.sessions.has_joined(&session);
+        }
+        told.answer(Accepted {
+            operation_id: active.operation_id,
+            run_id: active.run_id,
+            joined: active.joined,
+        });
+    });
+    Ok((operation, passing))
+}

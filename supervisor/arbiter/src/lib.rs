@@ -1,0 +1,55 @@
+//! The arbiter of a domain: one process that owns it and executes for many clients.
+//!
+//! [`serve`] takes the domain, listens at `kernel.sock` in its folder, and speaks `xioflow-rpc` with
+//! whoever has the same rights as itself. There is one loop for all sockets, a thread for each operation in
+//! flight, one for each output that is passed on, and a few while questions are answered.
+//!
+//! # What holds
+//!
+//! - **No client costs another one anything.** Whoever does not read is no longer read; what it is owed waits
+//!   within a bound. Whoever says half a line, too much, or nothing, has only its own connection to lose.
+//! - **A result is told once or the connection ends.** Output may be left out, and is then named.
+//! - **A client that goes away leaves nothing running that nobody waits for**, unless it said so.
+//! - **A descriptor of a client is never made non-blocking**, has one owner, and is closed at its end.
+//! - **Nobody is lent rights.** Another user, namespace or confinement than the arbiter's is refused.
+//!
+//! The files: `serve` is its life, `socket` its address, `server` the loop, `connection` and `outgoing` the two
+//! directions of one connection, `client` what other threads know of it; `dispatch` says what follows from a
+//! request, `exec` and `attach` carry out what lasts, `pass_on` and `chunks` bring output, `finish` the result,
+//! `questions` everything that is only asked. `lost`, `idle` and `ending` are pure rules, `limits` the bounds.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod attach;
+mod bell;
+mod chunks;
+mod client;
+mod command;
+mod connection;
+mod convert;
+mod descriptors;
+mod dispatch;
+mod ending;
+mod exec;
+mod finish;
+mod idle;
+mod limits;
+mod lost;
+mod options;
+mod outgoing;
+mod pass_on;
+mod peer;
+mod questions;
+mod refusal;
+mod serve;
+mod server;
+mod session;
+mod shared;
+mod socket;
+
+pub use options::{
+    ArbiterOptions, DEFAULT_CLIENT_GRACE, DEFAULT_IDLE, DEFAULT_WAIT, ShutdownHandle,
+};
+pub use serve::{Ended, ServeError, serve};
+pub use socket::SocketError;

@@ -1,0 +1,249 @@
+//! What goes wrong in the kernel and here, as the faults that clients can act on. The kinds and their
+//! subjects are those of [`xioflow_rpc::refusal::kind`].
+
+use std::error::Error;
+use std::io;
+
+use serde_json::Value;
+use xioflow_journal::ReadError;
+use xioflow_kernel::{ExecuteError, NotActive, OutputError, RunError, StoredError};
+use xioflow_rpc::codec::EncodeError;
+use xioflow_rpc::refusal::{Fault, code, kind};
+
+use crate::session::NoSession;
+
+/// A refusal with the sentence of an error, and its causes.
+fn refused(kind: &str, error: &(dyn Error + 'static)) -> Fault {
+    Fault::refused(kind, error.to_string()).causes(causes(error))
+}
+
+/// What led to an error, the nearest first. Some errors repeat their source in their own sentence.
+fn causes(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut said = error.to_string();
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !said.contains(&text) {
+            said.push_str(&text);
+            causes.push(text);
+        }
+        next = cause.source();
+    }
+    causes
+}
+
+/// The number of the system's error somewhere below.
+fn errno(error: &(dyn Error + 'static)) -> Option<i32> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(errno) = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return Some(errno);
+        }
+        next = error.source();
+    }
+    None
+}
+
+fn of_system(error: &(dyn Error + 'static)) -> Fault {
+    let fault = refused(kind::SYSTEM, error);
+    match errno(error) {
+        Some(errno) => fault.about("errno", errno),
+        None => fault,
+    }
+}
+
+/// A refusal because the system refused something here.
+pub(crate) fn of_act(act: &str, error: &io::Error) -> Fault {
+    let fault = Fault::refused(kind::SYSTEM, format!("failed to {act}; nothing ran"));
+    let fault = fault.causes([error.to_string()]);
+    match error.raw_os_error() {
+        Some(errno) => fault.about("errno", errno),
+        None => fault,
+    }
+}
+
+/// A value that cannot be what it says it is.
+pub(crate) fn invalid(message: impl Into<String>) -> Fault {
+    Fault::refused(kind::INVALID, message)
+}
+
+/// Parameters that contradict each other.
+pub(crate) fn contradictory(message: impl Into<String>) -> Fault {
+    Fault::new(code::INVALID_PARAMS, message)
+}
+
+/// A bound of the arbiter that was hit.
+pub(crate) fn limit(message: impl Into<String>, limit: &str, max: u64) -> Fault {
+    Fault::refused(kind::LIMIT, message)
+        .about("limit", limit)
+        .about("max", max)
+}
+
+/// The arbiter ends.
+pub(crate) fn shutting_down() -> Fault {
+    let message = "the arbiter of this domain is ending and takes nothing new";
+    Fault::refused(kind::SHUTTING_DOWN, message).hint("try again when it is gone")
+}
+
+/// An answer that cannot be written.
+pub(crate) fn of_reply(error: &EncodeError) -> Fault {
+    match error {
+        EncodeError::TooLong { max_bytes } => limit(
+            "the answer is longer than a message can be; ask for less at once",
+            "replyBytes",
+            *max_bytes as u64,
+        ),
+        EncodeError::Json(_) => Fault::new(code::INTERNAL, error.to_string()),
+    }
+}
+
+/// Why there is no session.
+pub(crate) fn of_no_session(why: NoSession) -> Fault {
+    match why {
+        NoSession::NameTaken => {
+            let message = "a request of this connection with that id is not over";
+            Fault::new(code::INVALID_REQUEST, message)
+        }
+        NoSession::Full => limit(
+            "the arbiter has as many operations as it can have",
+            "operations",
+            crate::limits::OPERATIONS_MAX as u64,
+        ),
+        NoSession::Closed => shutting_down(),
+    }
+}
+
+/// Why an operation has no result.
+pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
+    match error {
+        ExecuteError::Invalid(_)
+        | ExecuteError::InvalidId { .. }
+        | ExecuteError::InvalidTimeout { .. }
+        | ExecuteError::InvalidLease { .. } => refused(kind::INVALID, error),
+        ExecuteError::IdConflict {
+            operation_id,
+            existing_fingerprint,
+            requested_fingerprint,
+            status,
+            run_id,
+        } => refused(kind::OPERATION_ID_CONFLICT, error)
+            .about("operationId", operation_id.as_str())
+            .about("existingFingerprint", existing_fingerprint.as_str())
+            .about("requestedFingerprint", requested_fingerprint.as_str())
+            .about("status", status.as_str())
+            .about("runId", run_id.as_str()),
+        ExecuteError::RecoveryRequired {
+            operation_id,
+            status,
+            run_id,
+        } => refused(kind::RECOVERY_REQUIRED, error)
+            .about("operationId", operation_id.as_str())
+            .about("status", status.as_str())
+            .about("runId", run_id.as_str()),
+        ExecuteError::JoinAbandoned { operation_id } => {
+            refused(kind::JOIN_ABANDONED, error).about("operationId", operation_id.as_str())
+        }
+        // Of an operation that was refused nothing is recorded.
+        ExecuteError::Refused { operation_id } => {
+            refused(kind::NOT_FOUND, error).about("operationId", operation_id.as_str())
+        }
+        ExecuteError::DomainClosed => refused(kind::DOMAIN_CLOSED, error),
+        ExecuteError::ResourceConflict {
+            resource,
+            holder,
+            requested_by,
+            waited_ms,
+        } => refused(kind::RESOURCE_CONFLICT, error)
+            .about("resource", resource.as_str())
+            .about("holder", holder.as_str())
+            .about("requestedBy", requested_by.as_str())
+            .about("waitedMs", *waited_ms),
+        ExecuteError::RunClosed { run_id, problem } => refused(kind::RUN_CLOSED, error)
+            .about("runId", run_id.as_str())
+            .about("problem", problem.as_str()),
+        ExecuteError::Helper(_) => refused(kind::HELPER_FAILED, error),
+        ExecuteError::System { .. } => of_system(error),
+        ExecuteError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
+        ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        ExecuteError::Unrecorded { result, .. } => {
+            let result = serde_json::to_value(result).unwrap_or(Value::Null);
+            refused(kind::NOT_RECORDED, error).about("result", result)
+        }
+    }
+}
+
+/// Why there is nothing to stop, to suspend or to attach to.
+pub(crate) fn of_not_active(error: &NotActive) -> Fault {
+    match error {
+        NotActive::NotFound { operation_id } => {
+            refused(kind::NOT_FOUND, error).about("operationId", operation_id.as_str())
+        }
+        NotActive::AlreadyCompleted { operation_id } => {
+            refused(kind::ALREADY_COMPLETED, error).about("operationId", operation_id.as_str())
+        }
+        NotActive::Joined { operation_id } => {
+            refused(kind::JOINED, error).about("operationId", operation_id.as_str())
+        }
+        NotActive::DomainClosed => refused(kind::DOMAIN_CLOSED, error),
+        NotActive::System { .. } => of_system(error),
+        NotActive::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+    }
+}
+
+/// Why a Run is not opened, found or ended.
+pub(crate) fn of_run(error: &RunError) -> Fault {
+    match error {
+        RunError::NotFound { run_id } => {
+            refused(kind::RUN_NOT_FOUND, error).about("runId", run_id.as_str())
+        }
+        RunError::Unfinished {
+            run_id,
+            operation_id,
+            status,
+        } => refused(kind::RUN_UNFINISHED, error)
+            .about("runId", run_id.as_str())
+            .about("operationId", operation_id.as_str())
+            .about("status", status.as_str()),
+        RunError::Ended { run_id, status } => refused(kind::RUN_ENDED, error)
+            .about("runId", run_id.as_str())
+            .about("status", status.as_str()),
+        RunError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
+        RunError::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+    }
+}
+
+/// Why the journal has no answer.
+pub(crate) fn of_read(error: &ReadError) -> Fault {
+    refused(kind::JOURNAL_UNREADABLE, error)
+}
+
+/// Why a recorded result has no answer.
+pub(crate) fn of_stored(error: &StoredError) -> Fault {
+    refused(kind::JOURNAL_UNREADABLE, error)
+}
+
+/// Why stored output has no answer.
+pub(crate) fn of_output(operation_id: &str, error: &OutputError) -> Fault {
+    let kind = match error {
+        OutputError::UnknownOperation { .. } => kind::NOT_FOUND,
+        OutputError::Journal(_) => kind::JOURNAL_UNREADABLE,
+        OutputError::File { .. } | OutputError::Record { .. } => kind::OUTPUT_UNREADABLE,
+    };
+    refused(kind, error).about("operationId", operation_id)
+}
+
+/// There is no such operation.
+pub(crate) fn no_operation(operation_id: &str) -> Fault {
+    let message = format!("there is no operation {operation_id} in this domain");
+    Fault::refused(kind::NOT_FOUND, message).about("operationId", operation_id)
+}
+
+/// There is no such Task.
+pub(crate) fn no_task(task_id: &str) -> Fault {
+    let message = format!("there is no task {task_id} in this domain");
+    Fault::refused(kind::NOT_FOUND, message).about("taskId", task_id)
+}
