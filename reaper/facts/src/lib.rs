@@ -16,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 mod boot;
+mod descriptors;
 mod folder;
 mod identity;
 mod note;
@@ -27,6 +28,7 @@ mod stat;
 mod tree;
 
 pub use boot::{boot_id, boot_time_s, started_at_ms};
+pub use descriptors::open_descriptors;
 pub use folder::former_folder;
 pub use identity::{Identity, Verification, identity, pidfd_inode, verify};
 pub use note::{Note, process_note};
