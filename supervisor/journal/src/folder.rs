@@ -16,6 +16,8 @@ const LOCK: &str = "domain.lock";
 const ARTIFACTS: &str = "artifacts";
 const HOLDERS: &str = "holders";
 const IGNORE: &str = ".gitignore";
+/// The arbiter's, which may be there before the database is.
+const SOCKET: &str = "kernel.sock";
 
 /// Tells git to leave out everything beside it, and itself.
 const IGNORE_ALL: &[u8] = b"*\n";
@@ -80,6 +82,18 @@ impl DomainDir {
         self.root.join(format!("{DATABASE}{suffix}"))
     }
 
+    /// Makes the folder and its parents where they are missing, each with mode 0700. What is made
+    /// stays, whatever comes later.
+    ///
+    /// # Errors
+    /// [`StorageError`] if something in the way is no folder, or the system refuses.
+    pub fn make(&self) -> Result<(), StorageError> {
+        let mut made = Made::default();
+        self.make_root(&mut made)?;
+        made.keep();
+        Ok(())
+    }
+
     /// Makes the folder and its parents where they are missing.
     pub(crate) fn make_root(&self, made: &mut Made) -> Result<(), StorageError> {
         make_folders(&self.root, made)
@@ -124,7 +138,9 @@ fn is_ours(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
     };
-    name.starts_with("domain.") || [ARTIFACTS, HOLDERS, IGNORE].contains(&name)
+    let prefixes = ["domain.", "arbiter."];
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+        || [ARTIFACTS, HOLDERS, IGNORE, SOCKET].contains(&name)
 }
 
 /// What one opening has made, to be taken back if it fails.
@@ -234,4 +250,37 @@ pub(crate) fn open_private(path: &Path) -> io::Result<(File, bool)> {
 /// Writes the entries of a folder to disk.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_made_is_private_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DomainDir::new(&folder.path().join("a").join("b")).unwrap();
+        for _ in 0..2 {
+            dir.make().unwrap();
+            for made in [dir.root(), dir.root().parent().unwrap()] {
+                assert_eq!(made.metadata().unwrap().mode() & 0o7777, 0o700);
+            }
+        }
+        let file = folder.path().join("file");
+        File::create(&file).unwrap();
+        assert!(DomainDir::new(&file).unwrap().make().is_err());
+    }
+
+    /// An arbiter puts its files there before the journal does.
+    #[test]
+    fn files_of_an_arbiter_are_ours_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DomainDir::new(folder.path()).unwrap();
+        for name in ["arbiter.lock", "arbiter.log", "kernel.sock", "domain.db"] {
+            File::create(folder.path().join(name)).unwrap();
+        }
+        assert!(dir.holds_only_ours().unwrap());
+        File::create(folder.path().join("kernel.c")).unwrap();
+        assert!(!dir.holds_only_ours().unwrap());
+    }
 }
