@@ -7,6 +7,7 @@
 //!   parameters and its result;
 //! - `piece` is output in frames, the one thing that is no line;
 //! - `refusal` is why a request was not carried out;
+//! - `start` is what an arbiter says to whoever started it;
 //! - `codec` makes lines of messages, and of received bytes lines and messages, within bounds.
 //!
 //! [`kernel::Hello`], [`kernel::Welcome`], [`kernel::Shutdown`] and [`kernel::ShutdownBegun`] never
@@ -23,6 +24,7 @@ pub mod method;
 pub mod operation;
 pub mod piece;
 pub mod refusal;
+pub mod start;
 pub mod text;
 
 /// Version of the protocol. Another one is a named refusal of `kernel.hello`.

@@ -24,6 +24,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("xioflow-journal", &[]),
     ("xioflow-rpc", &[]),
+    (
+        "xioflow-client",
+        &["xioflow-rpc", "xioflow-journal", "xioflow-facts"],
+    ),
     ("xioflow-kernel", KERNEL),
     (
         "xioflow-arbiter",
@@ -44,6 +48,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 const KERNEL: &[&str] = &[
+    "xioflow-client",
+    "xioflow-rpc",
     "xioflow-journal",
     "xioflow-protocol",
     "xioflow-facts",
