@@ -17,7 +17,9 @@ use xioflow_rpc::refusal::Fault;
 
 use crate::convert::{descendants, millis_or};
 use crate::descriptors::Descriptors;
-use crate::limits::{HELD_OUTPUT_MAX_BYTES, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES};
+use crate::limits::{
+    HELD_OUTPUT_MAX_BYTES, LEASE_MAX_BYTES, LEASES_MAX, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES,
+};
 use crate::refusal::{self, invalid};
 
 /// The operation that is asked for.
@@ -26,6 +28,7 @@ pub(crate) fn operation(
     asked: ExecProcess,
     mut descriptors: Descriptors,
 ) -> Result<OperationBuilder, Fault> {
+    check_leases(&asked.leases)?;
     let stdin = stdin(asked.stdin, descriptors.stdin.take())?;
     let command = command(asked.command).stdin(stdin);
     let operation = match &asked.run_id {
@@ -69,9 +72,28 @@ fn checked_name(name: String) -> Result<String, Fault> {
             "the operation's name has {} bytes, at most {NAME_MAX_BYTES} are allowed",
             name.len()
         );
-        return Err(invalid(message));
+        return Err(refusal::limit(message, "nameBytes", NAME_MAX_BYTES as u64));
     }
     Ok(name)
+}
+
+fn check_leases(leases: &[String]) -> Result<(), Fault> {
+    if leases.len() > LEASES_MAX {
+        let message = format!(
+            "an operation can have {LEASES_MAX} resources, not {}",
+            leases.len()
+        );
+        return Err(refusal::limit(message, "leases", LEASES_MAX as u64));
+    }
+    if leases.iter().any(|lease| lease.len() > LEASE_MAX_BYTES) {
+        let message = format!("a resource's name has at most {LEASE_MAX_BYTES} bytes");
+        return Err(refusal::limit(
+            message,
+            "leaseBytes",
+            LEASE_MAX_BYTES as u64,
+        ));
+    }
+    Ok(())
 }
 
 fn command(asked: operation::Command) -> Command {

@@ -6,6 +6,7 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -59,6 +60,12 @@ pub(crate) struct Connection {
     descriptors: VecDeque<OwnedFd>,
     /// There may be whole lines that were received and not looked at.
     pub(crate) has_lines: bool,
+    /// One of its lines is being looked at beside the loop; the next ones wait.
+    pub(crate) reading_line: bool,
+    /// Until when the end of a long line has to come.
+    pub(crate) long_until: Option<Instant>,
+    /// How much of an unfinished line the loop has counted.
+    pub(crate) unfinished_bytes: usize,
     /// The client has ended its side.
     pub(crate) input_ended: bool,
     /// What the loop waits for of it.
@@ -82,6 +89,9 @@ impl Connection {
             lines: LineBuffer::new(REQUEST_MAX_BYTES),
             descriptors: VecDeque::new(),
             has_lines: false,
+            reading_line: false,
+            long_until: None,
+            unfinished_bytes: 0,
             input_ended: false,
             interest: Interest {
                 read: true,
@@ -126,6 +136,14 @@ impl Connection {
         Read::Some
     }
 
+    /// How much of a line has come whose end has not.
+    pub(crate) fn unfinished_len(&self) -> usize {
+        match self.lines.finish() {
+            Err(LineError::Unfinished { len }) => len,
+            Ok(()) | Err(LineError::TooLong { .. }) => 0,
+        }
+    }
+
     /// The next whole line.
     pub(crate) fn next_line(&mut self) -> Result<Option<Vec<u8>>, LineError> {
         let line = self.lines.next_line();
@@ -149,6 +167,7 @@ impl Connection {
     /// Whether requests are looked at now.
     pub(crate) fn may_ask(&self) -> bool {
         self.phase != Phase::Dismissed
+            && !self.reading_line
             && self.client.unfinished() < UNFINISHED_MAX
             && !self.client.outgoing.is_full()
     }
@@ -156,7 +175,10 @@ impl Connection {
     /// Whether nothing is left to be done for it.
     pub(crate) fn is_over(&self) -> bool {
         let says_nothing = self.phase == Phase::Dismissed || (self.input_ended && !self.has_lines);
-        says_nothing && self.client.unfinished() == 0 && self.client.outgoing.waiting_bytes() == 0
+        says_nothing
+            && !self.reading_line
+            && self.client.unfinished() == 0
+            && self.client.outgoing.waiting_bytes() == 0
     }
 }
 

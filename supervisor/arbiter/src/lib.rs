@@ -14,12 +14,14 @@
 //! - **Nobody is lent rights.** Another user, namespace or confinement than the arbiter's is refused.
 //!
 //! The files: `serve` is its life, `socket` its address, `server` the loop, `connection` and `outgoing` the two
-//! directions of one connection, `client` what other threads know of it; `dispatch` says what follows from a
-//! request, `exec` and `attach` carry out what lasts, `pass_on` and `chunks` bring output, `finish` the result,
-//! `questions` everything that is only asked. `lost`, `idle` and `ending` are pure rules, `limits` the bounds.
+//! directions of one connection, `client` what other threads know of it; `reading` takes lines in turn, `dispatch`
+//! says which act of `own`, `acts` and `answers` follows, `questions` runs those that may take long; `exec` and
+//! `attach` carry out what lasts, `pass_on` and `chunks` bring output, `finish` the result, `events` the journal.
+//! `lost`, `idle` and `ending` are pure rules, `limits` has the bounds.
 
 #![forbid(unsafe_code)]
 
+mod acts;
 mod answers;
 mod attach;
 mod bell;
@@ -31,6 +33,7 @@ mod convert;
 mod descriptors;
 mod dispatch;
 mod ending;
+mod events;
 mod exec;
 mod finish;
 mod idle;
@@ -38,9 +41,11 @@ mod limits;
 mod lost;
 mod options;
 mod outgoing;
+mod own;
 mod pass_on;
 mod peer;
 mod questions;
+mod reading;
 mod refusal;
 mod serve;
 mod server;

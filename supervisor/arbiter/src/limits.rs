@@ -35,11 +35,26 @@ pub(crate) const GREETING_PATIENCE: Duration = Duration::from_secs(5);
 /// What is read of a connection at once.
 pub(crate) const READ_LEN: usize = 64 * 1024;
 
+/// A line up to this length is looked at by the loop itself; a longer one takes long enough to be noticed by
+/// others, so that is done beside it.
+pub(crate) const LINE_HERE_MAX_BYTES: usize = 64 * 1024;
+
+/// How long a line beyond [`LINE_HERE_MAX_BYTES`] may take to come to its end. Until then it takes memory.
+/// Half a short line may stay as it is.
+pub(crate) const LONG_LINE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What unfinished lines of all connections may take together.
+pub(crate) const UNFINISHED_LINES_MAX_BYTES: usize = 256 * 1024 * 1024;
+
 /// Lines of one connection that are looked at in one turn of the loop.
 pub(crate) const LINES_PER_TURN: usize = 64;
 
 /// Longest name of an operation, in bytes. It stands in every list.
 pub(crate) const NAME_MAX_BYTES: usize = 4096;
+
+/// Resources of one operation, and the longest name of one in bytes. They stand in the journal's events.
+pub(crate) const LEASES_MAX: usize = 1024;
+pub(crate) const LEASE_MAX_BYTES: usize = 4096;
 
 /// How much of each output stream is held for a result at most. More than
 /// [`xioflow_rpc::operation::INLINE_MAX_BYTES`] does not travel anyway.

@@ -131,7 +131,8 @@ impl Outgoing {
         }
     }
 
-    fn fail(&self) {
+    /// Has the connection closed.
+    pub(crate) fn fail(&self) {
         self.lock().failed = true;
         self.bell.ring_for(self.token);
     }
@@ -154,6 +155,11 @@ impl Outgoing {
     /// Whether the connection has to be closed.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().failed
+    }
+
+    /// Whether the connection is over.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().socket.is_none()
     }
 
     /// Drops what waits, and everything that is still to come.

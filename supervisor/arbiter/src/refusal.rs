@@ -10,6 +10,7 @@ use xioflow_kernel::{ExecuteError, NotActive, OutputError, RunError, StoredError
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
 
+use crate::events::NotSubscribed;
 use crate::session::NoSession;
 
 /// A refusal with the sentence of an error, and its causes.
@@ -114,6 +115,15 @@ pub(crate) fn of_no_session(why: NoSession) -> Fault {
             crate::limits::OPERATIONS_MAX as u64,
         ),
         NoSession::Closed => shutting_down(),
+    }
+}
+
+/// Why there is no subscription.
+pub(crate) fn of_not_subscribed(why: &NotSubscribed) -> Fault {
+    match why {
+        NotSubscribed::Twice => invalid("this connection has subscribed to the journal before"),
+        NotSubscribed::Closed => shutting_down(),
+        NotSubscribed::System(error) => of_act("watch the journal", error),
     }
 }
 

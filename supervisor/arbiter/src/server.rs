@@ -1,5 +1,5 @@
 //! The loop: one thread that waits for all sockets, and gives everything that may take long to others.
-//! `dispatch` says what a request means, `ending` when the loop is over.
+//! `reading` takes lines from connections, `dispatch` says what a request means, `ending` when the loop is over.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,12 +17,11 @@ use xioflow_rpc::kernel::Welcome;
 
 use crate::bell::Bell;
 use crate::client::Client;
-use crate::connection::{Connection, Interest, Phase, Read, Token};
+use crate::connection::{Connection, Interest, Phase, Token};
 use crate::ending::Ending;
+use crate::events::Events;
 use crate::idle::Idle;
-use crate::limits::{
-    ACCEPTED_PER_TURN, CONNECTIONS_MAX, GREETING_PATIENCE, LINES_PER_TURN, READ_LEN,
-};
+use crate::limits::{ACCEPTED_PER_TURN, CONNECTIONS_MAX, GREETING_PATIENCE, READ_LEN};
 use crate::options::{ArbiterOptions, ShutdownHandle};
 use crate::outgoing::Outgoing;
 use crate::peer::Peer;
@@ -64,6 +63,7 @@ pub(crate) struct Server {
     pub(crate) welcome: Welcome,
     pub(crate) shared: Arc<Shared>,
     pub(crate) questions: Arc<Questions>,
+    pub(crate) events: Arc<Events>,
     pub(crate) idle_limit: Option<Duration>,
     idle: Idle,
     pub(crate) ending: Ending,
@@ -72,8 +72,12 @@ pub(crate) struct Server {
     /// When each that has not greeted is closed, in the order of their coming.
     greetings: VecDeque<(Instant, Token)>,
     /// Those with lines that were received and not looked at, in turn.
-    turns: VecDeque<Token>,
-    buffer: Vec<u8>,
+    pub(crate) turns: VecDeque<Token>,
+    /// When the end of each long line has to be there, in this order.
+    pub(crate) long_lines: VecDeque<(Instant, Token)>,
+    /// What the unfinished lines of all connections take.
+    pub(crate) unfinished_bytes: usize,
+    pub(crate) buffer: Vec<u8>,
 }
 
 impl Server {
@@ -109,6 +113,7 @@ impl Server {
             welcome,
             shared: Arc::new(shared),
             questions: Arc::new(Questions::new(bell)),
+            events: Arc::new(Events::new()?),
             idle_limit: options.idle,
             idle: Idle::new(options.idle),
             ending: Ending::default(),
@@ -116,6 +121,8 @@ impl Server {
             next_token: FIRST_TOKEN,
             greetings: VecDeque::new(),
             turns: VecDeque::new(),
+            long_lines: VecDeque::new(),
+            unfinished_bytes: 0,
             buffer: vec![0; READ_LEN],
         })
     }
@@ -142,6 +149,8 @@ impl Server {
     /// the domain at once, the connections.
     pub(crate) fn end(self) {
         self.listener.unlink();
+        // It looks into the domain.
+        self.events.close();
         let Self {
             listener,
             domain,
@@ -180,6 +189,7 @@ impl Server {
         let greeting = self.greetings.front().map(|(until, _)| *until);
         let next = [
             greeting,
+            self.long_lines.front().map(|(until, _)| *until),
             self.shared.sessions.next_lost(),
             self.ending.until(),
             self.idle.until(),
@@ -191,6 +201,7 @@ impl Server {
     /// Does what is due.
     fn keep_time(&mut self, now: Instant) {
         self.shared.sessions.stop_lost(now);
+        self.end_long_lines(now);
         while let Some((until, token)) = self.greetings.front().copied() {
             let waits = self
                 .connections
@@ -236,6 +247,7 @@ impl Server {
                 for token in self.shared.bell.answer() {
                     self.settle(token);
                 }
+                self.take_read_lines();
                 // What has ended has given descriptors back.
                 self.listen();
             }
@@ -300,75 +312,8 @@ impl Server {
             .push_back((Instant::now() + GREETING_PATIENCE, token));
     }
 
-    fn serve_connection(&mut self, token: Token, flags: EventFlags) {
-        let Some(connection) = self.connections.get_mut(&token) else {
-            return;
-        };
-        if flags.contains(EventFlags::OUT) {
-            connection.client.outgoing.flush();
-        }
-        let may_read = connection.interest.read && !connection.input_ended;
-        let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        if may_read && flags.intersects(EventFlags::IN | EventFlags::HUP) {
-            match connection.read(&mut self.buffer) {
-                Read::Some => self.turns.push_back(token),
-                Read::Nothing => {}
-                Read::End if !gone => connection.input_ended = true,
-                Read::End | Read::Broken => return self.close(token),
-                Read::TooManyDescriptors => {
-                    let message = "more descriptors came than requests have named";
-                    let max = crate::limits::DESCRIPTORS_WAITING_MAX as u64;
-                    let fault = refusal::limit(message, "descriptors", max);
-                    connection.client.outgoing.refuse(None, fault);
-                    connection.phase = Phase::Dismissed;
-                }
-            }
-        } else if gone {
-            // Nobody would read what it could still be told.
-            return self.close(token);
-        }
-        self.settle(token);
-    }
-
-    /// Looks at a bounded number of lines of each connection that has some.
-    fn take_turns(&mut self) {
-        for _ in 0..self.turns.len() {
-            let Some(token) = self.turns.pop_front() else {
-                return;
-            };
-            for _ in 0..LINES_PER_TURN {
-                if !self.take_line(token) {
-                    break;
-                }
-            }
-            self.settle(token);
-        }
-    }
-
-    /// Looks at one line; false if there is none, or it has to wait.
-    fn take_line(&mut self, token: Token) -> bool {
-        let Some(connection) = self.connections.get_mut(&token) else {
-            return false;
-        };
-        if !connection.has_lines || !connection.may_ask() {
-            return false;
-        }
-        match connection.next_line() {
-            Ok(Some(line)) => self.take_request(token, &line),
-            Ok(None) => return false,
-            Err(error) => {
-                let max = xioflow_rpc::REQUEST_MAX_BYTES as u64;
-                let fault = refusal::limit(error.to_string(), "requestBytes", max);
-                connection.client.outgoing.refuse(None, fault);
-                connection.phase = Phase::Dismissed;
-                return false;
-            }
-        }
-        true
-    }
-
     /// Brings what is waited for in line with the state of a connection, and closes one that is over.
-    fn settle(&mut self, token: Token) {
+    pub(crate) fn settle(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(&token) else {
             return;
         };
@@ -406,7 +351,11 @@ impl Server {
         };
         // A child that is just being started may have a copy, so closing would not take it out.
         epoll::delete(&self.epoll, &connection).ok();
+        self.unfinished_bytes -= connection.unfinished_bytes;
         drop(connection);
+        if self.events.has(token) {
+            self.events.nudge();
+        }
         self.shared.sessions.lose(token);
         self.connections.shrink_to(64);
         self.listen();

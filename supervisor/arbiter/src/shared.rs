@@ -1,10 +1,12 @@
 //! What the loop and the threads that it starts know together.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::bell::Bell;
+use crate::connection::Token;
+use crate::dispatch::ReadLine;
 use crate::session::Sessions;
 
 /// Everything that is not the loop's alone.
@@ -12,6 +14,8 @@ use crate::session::Sessions;
 pub(crate) struct Shared {
     pub(crate) bell: Arc<Bell>,
     pub(crate) sessions: Sessions,
+    /// Long lines that were looked at, for the loop to carry out.
+    read: Mutex<Vec<(Token, ReadLine)>>,
     /// Outputs that are being passed on.
     passing: AtomicUsize,
 }
@@ -21,8 +25,23 @@ impl Shared {
         Self {
             sessions: Sessions::new(Arc::clone(&bell), client_grace),
             bell,
+            read: Mutex::default(),
             passing: AtomicUsize::new(0),
         }
+    }
+
+    /// Hands a line back to the loop.
+    pub(crate) fn has_read(&self, of: Token, line: ReadLine) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        read.push((of, line));
+        drop(read);
+        self.bell.ring();
+    }
+
+    /// Takes the lines that were looked at.
+    pub(crate) fn take_read(&self) -> Vec<(Token, ReadLine)> {
+        // Entries are pushed whole.
+        std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts one more output that is passed on, until the guard is dropped.
