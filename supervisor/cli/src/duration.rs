@@ -22,6 +22,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// After how long without work a program ends; `None` if never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Idle(pub(crate) Option<Duration>);
+
+/// Parses a duration, or `never`.
+pub(crate) fn parse_idle(text: &str) -> Result<Idle, String> {
+    match text {
+        "never" => Ok(Idle(None)),
+        time => parse_duration(time).map(|time| Idle(Some(time))),
+    }
+}
+
 /// A duration for people: the largest two units, or milliseconds.
 pub(crate) fn format_ms(duration_ms: u64) -> String {
     let seconds = duration_ms / 1000;
@@ -52,6 +64,13 @@ mod tests {
         assert!(parse_duration("soon").is_err());
         assert!(parse_duration("").is_err());
         assert!(parse_duration("-1s").is_err());
+    }
+
+    #[test]
+    fn never_is_a_time_to_be_idle() {
+        assert_eq!(parse_idle("never"), Ok(Idle(None)));
+        assert_eq!(parse_idle("5s"), Ok(Idle(Some(Duration::from_secs(5)))));
+        assert!(parse_idle("5").is_err());
     }
 
     #[test]

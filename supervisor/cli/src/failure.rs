@@ -14,11 +14,13 @@ use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError};
 use crate::exit::Code;
 use crate::output;
 
+mod arbiter;
+
 /// A request that was not carried out.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// A name for programs.
-    kind: &'static str,
+    kind: String,
     code: Code,
     message: String,
     causes: Vec<String>,
@@ -32,9 +34,9 @@ pub(crate) struct Failure {
 const OPEN_FILES_NEEDED: u64 = 32;
 
 impl Failure {
-    pub(crate) fn new(kind: &'static str, code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
         Self {
-            kind,
+            kind: kind.into(),
             code,
             message: message.into(),
             causes: Vec::new(),
@@ -74,6 +76,11 @@ impl Failure {
             next = cause.source();
         }
         self
+    }
+
+    /// Its sentence alone.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -166,6 +173,7 @@ impl From<DomainError> for Failure {
                 Self::of("domain_unavailable", Code::CannotOpen, &error)
                     .hint("--domain DIR uses another folder")
             }
+            DomainError::Arbiter(_) | DomainError::StartArbiter(_) => Self::from_arbiter(error),
             DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
         }
     }

@@ -13,7 +13,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use xioflow_facts::{StatLine, read_stat};
-use xioflow_kernel::{Canceller, StopManner};
+use xioflow_arbiter::ShutdownHandle;
+use xioflow_kernel::{Canceller, DEFAULT_CANCEL_GRACE, StopManner};
+
+use crate::exit::Code;
+use crate::failure::Failure;
 
 /// Which signal cancelled the operation; 0 while none has.
 #[derive(Debug, Clone, Default)]
@@ -37,20 +41,13 @@ impl CancelledBy {
 
 /// Hands signals on for as long as the process lives. One that was ignored when this program was
 /// started stays ignored, as nohup(1) and shells expect of background jobs.
-pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<CancelledBy> {
+pub(crate) fn forward(canceller: Canceller, grace: Duration) -> Result<CancelledBy, Failure> {
+    listen(canceller, grace).map_err(failed)
+}
+
+fn listen(canceller: Canceller, grace: Duration) -> io::Result<CancelledBy> {
     let ignored = ignored_signals();
-    // Whoever started this program may have blocked them, and the mask is inherited.
-    let mut listened = SigSet::empty();
-    listened.extend([
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGTSTP,
-    ]);
-    listened.thread_unblock()?;
-    // A file size limit (ulimit -f) must reach the record as an error of the write, not end the
-    // supervisor; the command gets the default disposition from its helper.
-    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    prepare()?;
     let wanted = [SIGINT, SIGTERM, SIGHUP, SIGTSTP];
     let mut signals = Signals::new(wanted.iter().filter(|it| ignored & (1 << (**it - 1)) == 0))?;
     let cancelled_by = CancelledBy::default();
@@ -73,6 +70,54 @@ pub(crate) fn forward(canceller: Canceller, grace: Duration) -> io::Result<Cance
             }
         })?;
     Ok(cancelled_by)
+}
+
+/// Has the arbiter end at a signal: the first stops what runs, with a grace, and the next ones kill it.
+/// A daemon has no shell that could have wanted a signal ignored.
+pub(crate) fn end(arbiter: ShutdownHandle, is_daemon: bool) -> Result<(), Failure> {
+    let ignored = if is_daemon { 0 } else { ignored_signals() };
+    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let wanted: Vec<i32> = wanted
+        .into_iter()
+        .filter(|it| ignored & (1 << (it - 1)) == 0)
+        .collect();
+    let listen = || -> io::Result<()> {
+        prepare()?;
+        let mut signals = Signals::new(&wanted)?;
+        thread::Builder::new()
+            .name("xioflow-signals".to_owned())
+            .spawn(move || {
+                let mut grace = DEFAULT_CANCEL_GRACE;
+                for _ in signals.forever() {
+                    arbiter.stop(grace);
+                    grace = Duration::ZERO;
+                }
+            })
+            .map(drop)
+    };
+    listen().map_err(failed)
+}
+
+/// What holds for every process that executes commands.
+fn prepare() -> io::Result<()> {
+    // Whoever started this program may have blocked them, and the mask is inherited.
+    let mut listened = SigSet::empty();
+    listened.extend([
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGTSTP,
+    ]);
+    listened.thread_unblock()?;
+    // A file size limit (ulimit -f) must reach the record as an error of the write, not end the
+    // supervisor; the command gets the default disposition from its helper.
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
+fn failed(error: io::Error) -> Failure {
+    Failure::of_act("signals", Code::Internal, "failed to listen to signals", &error)
 }
 
 /// Stands still with the tree until a shell continues this program.

@@ -7,8 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::io::Errno;
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::wait::{self, Deadline};
 
@@ -22,6 +21,18 @@ pub(crate) struct Leftover {
 impl std::fmt::Display for Leftover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.pid, self.command)
+    }
+}
+
+impl Leftover {
+    /// Whether it is an arbiter, which waits for clients until it has been idle for long enough.
+    pub(crate) fn is_arbiter(&self) -> bool {
+        self.command.contains("/xioflow arbiter")
+    }
+
+    /// Whether it is a helper: of an operation, or one that an arbiter keeps warm.
+    pub(crate) fn is_helper(&self) -> bool {
+        self.command.ends_with("/xioflow-reaper")
     }
 }
 
@@ -61,11 +72,7 @@ fn command_of(pid: u32) -> String {
 /// Ends them all; what a failed test leaves must not disturb the next one.
 pub(crate) fn kill(leftovers: &[Leftover]) {
     for leftover in leftovers {
-        match kill_process(wait::to_pid(leftover.pid), Signal::KILL) {
-            // It may have ended since the scan.
-            Ok(()) | Err(Errno::SRCH) => {}
-            Err(error) => panic!("kill {leftover}: {error}"),
-        }
+        wait::signal(leftover.pid, Signal::KILL);
     }
     let deadline = Deadline::usual();
     for leftover in leftovers {

@@ -12,7 +12,9 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::leftovers;
+use crate::leftovers::{self, Leftover};
+use rustix::process::Signal;
+
 use crate::run::Run;
 use crate::wait::{self, Deadline};
 
@@ -20,6 +22,8 @@ use crate::wait::{self, Deadline};
 const NONCE_VARIABLE: &str = "XIOFLOW_TEST_NONCE";
 /// Names the folder of the programs under test, when they are not beside the test itself.
 pub const BIN_DIR_VARIABLE: &str = "XIOFLOW_TEST_BIN_DIR";
+/// After how long an arbiter ends that a stage could not end, because its test was killed.
+const ARBITER_IDLE: &str = "20s";
 /// `nobody` on every distribution.
 const ORDINARY_ID: u32 = 65534;
 /// The project's programs that a stage has, where they are built.
@@ -220,6 +224,7 @@ impl Stage {
             ("TMPDIR".into(), root.join("tmp").into()),
             ("LANG".into(), "C.UTF-8".into()),
             ("XIOFLOW_DOMAIN".into(), self.domain().into()),
+            ("XIOFLOW_ARBITER_IDLE".into(), ARBITER_IDLE.into()),
         ]
     }
 
@@ -257,25 +262,52 @@ impl Stage {
         pids
     }
 
-    /// The processes that this stage has caused and that live now, as text.
+    /// The processes that this stage has caused and that live now, as text. An arbiter is none of them:
+    /// it waits for clients, and the stage ends it.
     #[must_use]
     pub fn living(&self) -> Vec<String> {
-        leftovers::scan(&self.nonce, self.root())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        let found = leftovers::scan(&self.nonce, self.root());
+        let besides = found.iter().filter(|one| !one.is_arbiter());
+        besides.map(ToString::to_string).collect()
     }
 
-    /// Waits until nothing that this stage has caused lives; false when the deadline passes first.
+    /// The arbiters of this stage's domains that live now.
+    #[must_use]
+    pub fn arbiters(&self) -> Vec<u32> {
+        let found = leftovers::scan(&self.nonce, self.root());
+        let arbiters = found.iter().filter(|one| one.is_arbiter());
+        arbiters.map(|one| one.pid).collect()
+    }
+
+    /// Ends the arbiters of this stage's domains as a service manager would, and waits for it.
+    ///
+    /// # Panics
+    /// When one does not end.
+    pub fn end_arbiters(&self) {
+        let arbiters = self.arbiters();
+        for &pid in &arbiters {
+            wait::signal(pid, Signal::TERM);
+        }
+        for pid in arbiters {
+            assert!(
+                wait::pid_gone(pid, Deadline::usual()),
+                "the arbiter {pid} does not end on SIGTERM"
+            );
+        }
+    }
+
+    /// Waits until nothing that this stage has caused lives besides arbiters; false when the deadline
+    /// passes first.
     #[must_use]
     pub fn wait_empty(&self, deadline: Deadline) -> bool {
         loop {
             // Who is found may have children before it goes, hence again until nobody is.
             let found = leftovers::scan(&self.nonce, self.root());
-            if found.is_empty() {
+            let mut found = found.iter().filter(|one| !one.is_arbiter()).peekable();
+            if found.peek().is_none() {
                 return true;
             }
-            if !found.iter().all(|one| wait::pid_gone(one.pid, deadline)) {
+            if !found.all(|one| wait::pid_gone(one.pid, deadline)) {
                 return false;
             }
         }
@@ -286,14 +318,15 @@ impl Stage {
         leftovers::kill(&leftovers::scan(&self.nonce, self.root()));
     }
 
-    /// Waits for what is just ending, and says what does not.
+    /// Waits for what is just ending, and says what does not. Commands come before arbiters, which would
+    /// stop them and so hide that they were left; what an arbiter leaves itself is looked for after it.
     fn leftovers(&self) -> Vec<String> {
-        let deadline = Deadline::after(Duration::from_secs(5));
-        let scanned = leftovers::scan(&self.nonce, self.root());
-        let lasting: Vec<_> = scanned
-            .into_iter()
-            .filter(|one| !wait::pid_gone(one.pid, deadline))
-            .collect();
+        let mut lasting = self.lasting(|one| !one.is_arbiter() && !one.is_helper());
+        for pid in self.arbiters() {
+            wait::signal(pid, Signal::TERM);
+        }
+        let known: Vec<u32> = lasting.iter().map(|one| one.pid).collect();
+        lasting.extend(self.lasting(|one| !known.contains(&one.pid)));
         let mut names: Vec<_> = lasting.iter().map(|one| format!("process {one}")).collect();
         let watched = self.watched.lock().expect("no panic inside");
         let alive = watched.iter().filter(|pid| wait::is_alive(**pid));
@@ -305,6 +338,18 @@ impl Stage {
         );
         leftovers::kill(&lasting);
         names
+    }
+}
+
+impl Stage {
+    /// Those that are still there when what is under way has had its time.
+    fn lasting(&self, counts: impl Fn(&Leftover) -> bool) -> Vec<Leftover> {
+        let deadline = Deadline::after(Duration::from_secs(5));
+        let scanned = leftovers::scan(&self.nonce, self.root());
+        scanned
+            .into_iter()
+            .filter(|one| counts(one) && !wait::pid_gone(one.pid, deadline))
+            .collect()
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// The moment after which a wait has failed.
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +135,14 @@ pub fn in_folder<T>(
             return None;
         }
         while rustix::io::read(&watch, &mut events).is_ok_and(|len| len > 0) {}
+    }
+}
+
+/// Sends a signal; whoever is gone by now needs none.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    match kill_process(to_pid(pid), signal) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => panic!("signal {signal:?} to {pid}: {error}"),
     }
 }
 

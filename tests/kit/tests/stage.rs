@@ -104,6 +104,7 @@ fn the_environment_is_the_stages_own() {
         "LANG",
         "PATH",
         "TMPDIR",
+        "XIOFLOW_ARBITER_IDLE",
         "XIOFLOW_DOMAIN",
         "XIOFLOW_TEST_NONCE",
     ];

@@ -1,10 +1,17 @@
-//! `xioflow status`: who owns the domain and what is going on in it.
+//! `xioflow status`: who owns the domain and what is going on in it: by the lock, by the arbiter if one
+//! serves it, and by the record.
+
+use std::path::Path;
 
 use serde::Serialize;
 use xioflow_kernel::journal::Query;
+use xioflow_rpc::domain as rpc;
+use xioflow_rpc::method::Method;
 
 use super::reader;
+use crate::arbiter;
 use crate::args::{Cli, StatusArgs};
+use crate::duration::format_ms;
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::output::{print, print_json, printable};
@@ -14,12 +21,41 @@ use crate::views::{LeaseView, OperationLine, OwnerView};
 #[serde(rename_all = "camelCase")]
 struct Status {
     domain: String,
+    /// Asked of the lock.
     owner: OwnerView,
+    /// Asked of the arbiter; null if none serves the domain.
+    arbiter: Option<Arbiter>,
+    /// Read from the record, like all that follows.
     unfinished: Vec<OperationLine>,
     operations_total: u64,
     indeterminate_total: u64,
     leases: Vec<LeaseView>,
     last_seq: i64,
+}
+
+/// What an arbiter says of itself, or why it says nothing.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Arbiter {
+    Says(rpc::Status),
+    Silent { error: String },
+}
+
+impl Arbiter {
+    /// Asks it. An arbiter that cannot be asked is no reason not to tell what is recorded.
+    fn ask(folder: &Path) -> Option<Self> {
+        let silent = |error: &dyn std::fmt::Display| Self::Silent {
+            error: error.to_string(),
+        };
+        match arbiter::connect(folder) {
+            Ok(None) => None,
+            Err(failure) => Some(silent(&failure)),
+            Ok(Some(mut connection)) => {
+                let answer = connection.call(Method::Status, rpc::StatusOf {}, &[]);
+                Some(answer.map_or_else(|error| silent(&error), Self::Says))
+            }
+        }
+    }
 }
 
 pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
@@ -28,6 +64,7 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
     let status = Status {
         domain: reader.dir().root().display().to_string(),
         owner: reader.owner_state().into(),
+        arbiter: Arbiter::ask(reader.dir().root()),
         unfinished: reader
             .unfinished()?
             .iter()
@@ -58,9 +95,10 @@ fn text(status: &Status) -> Result<String, Failure> {
         (None, None) => status.owner.state.to_owned(),
     };
     let mut text = format!(
-        "domain      {}\nowner       {}\noperations  {} ({} unfinished, {} indeterminate)\nevents      {}\n",
+        "domain      {}\nowner       {}\narbiter     {}\noperations  {} ({} unfinished, {} indeterminate)\nevents      {}\n",
         printable(&status.domain),
         printable(&owner),
+        printable(&said(status.arbiter.as_ref())),
         status.operations_total,
         status.unfinished.len(),
         status.indeterminate_total,
@@ -74,4 +112,27 @@ fn text(status: &Status) -> Result<String, Failure> {
         ));
     }
     Ok(text)
+}
+
+/// What an arbiter says, in one line.
+fn said(arbiter: Option<&Arbiter>) -> String {
+    let says = match arbiter {
+        None => return "none".to_owned(),
+        Some(Arbiter::Silent { error }) => return format!("cannot tell ({error})"),
+        Some(Arbiter::Says(says)) => says,
+    };
+    let ends = match (says.shutting_down, says.idle_ms) {
+        (true, _) => "is ending".to_owned(),
+        (false, Some(idle_ms)) => format!("ends after {} without any", format_ms(idle_ms)),
+        (false, None) => "does not end by itself".to_owned(),
+    };
+    // This program's own connection is none of a client.
+    let clients = says.connections.saturating_sub(1);
+    format!(
+        "process {} of release {}: {} clients, {} operations in flight, {ends}",
+        says.pid,
+        says.release,
+        clients,
+        says.in_flight.len()
+    )
 }

@@ -1,0 +1,66 @@
+//! `xioflow arbiter`: serves the domain until it is told to end or nobody needs it. Usually started by
+//! a client, as a daemon that reports on a pipe whether it listens.
+
+use std::path::{Path, PathBuf};
+
+use xioflow_arbiter::{ArbiterOptions, ShutdownHandle, serve};
+use xioflow_client::Daemon;
+use xioflow_rpc::start::StartFault;
+
+use crate::args::{ArbiterArgs, Cli};
+use crate::exit::Code;
+use crate::failure::Failure;
+use crate::{domain, output, signals};
+
+pub(crate) fn run(cli: &Cli, args: &ArbiterArgs) -> Result<Code, Failure> {
+    // Before anything else: its standard input and output are not what they seem.
+    let daemon = match args.daemon {
+        true => Some(Daemon::begin().map_err(|error| Failure::of("daemon", Code::Usage, &error))?),
+        false => None,
+    };
+    let mut waiting = Waiting(daemon);
+    let served = prepare(cli, args).and_then(|(folder, options)| {
+        serve(&folder, options, || waiting.ready(&folder)).map_err(Failure::from)
+    });
+    match served {
+        Ok(_) => Ok(Code::Ok),
+        Err(failure) => {
+            waiting.failed(&failure);
+            Err(failure)
+        }
+    }
+}
+
+fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), Failure> {
+    let folder = domain::locate(cli.domain.as_deref())?;
+    let shutdown = ShutdownHandle::new().map_err(|error| {
+        Failure::of_act("system", Code::Internal, "failed to make an eventfd", &error)
+    })?;
+    signals::end(shutdown.clone(), args.daemon)?;
+    let options = ArbiterOptions {
+        idle: args.idle.0,
+        client_grace: args.client_grace,
+        wait: args.wait.unwrap_or(ENDING_WAIT),
+        shutdown: Some(shutdown),
+        ..ArbiterOptions::default()
+    };
+    Ok((folder, options))
+}
+
+/// Who waits to hear whether it listens.
+struct Waiting(Option<Daemon>);
+
+impl Waiting {
+    fn ready(&mut self, folder: &Path) {
+        match self.0.take() {
+            Some(daemon) => daemon.ready(),
+            None => output::complain(&format!("serving the domain in {}", folder.display())),
+        }
+    }
+
+    fn failed(&mut self, failure: &Failure) {
+        if let Some(daemon) = self.0.take() {
+            daemon.failed(StartFault::from(failure));
+        }
+    }
+}
