@@ -4,19 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+mod live;
 mod read;
 mod run;
 
+pub(crate) use live::{ArbiterArgs, ShutdownArgs};
 pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, StatusArgs};
 #[cfg(test)]
 use run::Confine;
 pub(crate) use run::{Descendants, Driver, RunArgs};
 
 const HELP: &str = "\
-Exit status of run: its own page, `xioflow run --help`. Of the others:
+Exit status of run and shutdown: their own pages, such as `xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
-  73  there is no domain, or it cannot be read";
+  73  there is no domain, or it cannot be opened or read
+  75  the domain is held by somebody else";
 
 /// Runs commands under supervision: the whole process tree is held, every outcome is recorded.
 #[derive(Debug, Parser)]
@@ -54,6 +57,10 @@ pub(crate) enum Verb {
     Status(StatusArgs),
     /// Say what this host can do, by doing it
     Doctor(DoctorArgs),
+    /// End the domain's arbiter
+    Shutdown(ShutdownArgs),
+    /// Serve the domain to many clients
+    Arbiter(ArbiterArgs),
 }
 
 impl Verb {
@@ -62,10 +69,11 @@ impl Verb {
             Self::Run(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
-            Self::Logs(_) => false,
+            Self::Logs(_) | Self::Arbiter(_) => false,
             Self::Events(args) => args.json,
             Self::Status(args) => args.json,
             Self::Doctor(args) => args.json,
+            Self::Shutdown(args) => args.json,
         }
     }
 }

@@ -173,7 +173,6 @@ impl From<DomainError> for Failure {
                 Self::of("domain_unavailable", Code::CannotOpen, &error)
                     .hint("--domain DIR uses another folder")
             }
-            DomainError::Arbiter(_) | DomainError::StartArbiter(_) => Self::from_arbiter(error),
             DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
         }
     }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arbiter;
 mod args;
 mod commands;
 mod count;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         Verb::Events(events) => commands::events::run(&cli, events),
         Verb::Status(status) => commands::status::run(&cli, status),
         Verb::Doctor(doctor) => commands::doctor::run(&cli, doctor),
+        Verb::Shutdown(shutdown) => commands::shutdown::run(&cli, shutdown),
+        Verb::Arbiter(arbiter) => commands::arbiter::run(&cli, arbiter),
     };
     match ended {
         Ok(code) => code.into(),

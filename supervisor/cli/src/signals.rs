@@ -12,8 +12,8 @@ use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use xioflow_facts::{StatLine, read_stat};
 use xioflow_arbiter::ShutdownHandle;
+use xioflow_facts::{StatLine, read_stat};
 use xioflow_kernel::{Canceller, DEFAULT_CANCEL_GRACE, StopManner};
 
 use crate::exit::Code;
@@ -117,7 +117,12 @@ fn prepare() -> io::Result<()> {
 
 #[expect(clippy::needless_pass_by_value, reason = "used with map_err")]
 fn failed(error: io::Error) -> Failure {
-    Failure::of_act("signals", Code::Internal, "failed to listen to signals", &error)
+    Failure::of_act(
+        "signals",
+        Code::Internal,
+        "failed to listen to signals",
+        &error,
+    )
 }
 
 /// Stands still with the tree until a shell continues this program.

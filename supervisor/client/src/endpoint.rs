@@ -151,6 +151,19 @@ impl Endpoint {
         }
     }
 
+    /// Connects to the arbiter of this domain, of whatever release it is. If it speaks another protocol, all
+    /// that can be said to it is `kernel.shutdown`, which never changes its shape.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], without [`ConnectError::Version`].
+    pub fn connect_to_end(&self, hello: &Hello) -> Result<Connection, ConnectError> {
+        match self.greet(hello)? {
+            Greeting::Welcomed(connection) | Greeting::OtherVersion { connection, .. } => {
+                Ok(connection)
+            }
+        }
+    }
+
     /// As [`Self::connect`], but keeps the connection to an arbiter of another protocol.
     pub(crate) fn greet(&self, hello: &Hello) -> Result<Greeting, ConnectError> {
         self.check_socket()?;

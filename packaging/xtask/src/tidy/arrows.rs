@@ -59,6 +59,9 @@ const KERNEL: &[&str] = &[
 
 /// The last two are for the helper's program, which is a target of this package.
 const CLI: &[&str] = &[
+    "xioflow-arbiter",
+    "xioflow-client",
+    "xioflow-rpc",
     "xioflow-kernel",
     "xioflow-journal",
     "xioflow-protocol",

@@ -34,13 +34,18 @@ pub(crate) fn run(cli: &Cli, args: &ArbiterArgs) -> Result<Code, Failure> {
 fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), Failure> {
     let folder = domain::locate(cli.domain.as_deref())?;
     let shutdown = ShutdownHandle::new().map_err(|error| {
-        Failure::of_act("system", Code::Internal, "failed to make an eventfd", &error)
+        Failure::of_act(
+            "system",
+            Code::Internal,
+            "failed to make an eventfd",
+            &error,
+        )
     })?;
     signals::end(shutdown.clone(), args.daemon)?;
     let options = ArbiterOptions {
         idle: args.idle.0,
         client_grace: args.client_grace,
-        wait: args.wait.unwrap_or(ENDING_WAIT),
+        wait: args.wait,
         shutdown: Some(shutdown),
         ..ArbiterOptions::default()
     };

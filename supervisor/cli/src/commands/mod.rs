@@ -1,5 +1,7 @@
-//! One file for each command. All but `run` only read, beside a running owner or without one.
+//! One file for each command. Those that only read do so beside a running owner or without one, and
+//! start nothing.
 
+pub(crate) mod arbiter;
 pub(crate) mod doctor;
 pub(crate) mod events;
 mod follow;
@@ -7,6 +9,7 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod shutdown;
 pub(crate) mod status;
 
 use xioflow_kernel::journal::{Operation, Query, Reader};

@@ -33,8 +33,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
     report::recovered(domain.recovered(), args.quiet);
     let mut operation = operation(&domain, command, args)?;
     let grace = args.grace.unwrap_or(DEFAULT_CANCEL_GRACE);
-    let cancelled_by = signals::forward(operation.canceller(), grace)
-        .map_err(|error| internal("signals", "failed to listen to signals", &error))?;
+    let cancelled_by = signals::forward(operation.canceller(), grace)?;
     let passing = if args.json {
         None
     } else {

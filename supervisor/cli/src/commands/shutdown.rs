@@ -31,7 +31,10 @@ pub(crate) fn run(cli: &Cli, args: &ShutdownArgs) -> Result<Code, Failure> {
         None => {
             // Of a domain that is not there, it is a mistake to say that its arbiter has ended.
             Reader::open(&folder)?;
-            Ended { pid: None, operations: 0 }
+            Ended {
+                pid: None,
+                operations: 0,
+            }
         }
     };
     if args.json {

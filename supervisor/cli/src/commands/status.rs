@@ -44,15 +44,15 @@ enum Arbiter {
 impl Arbiter {
     /// Asks it. An arbiter that cannot be asked is no reason not to tell what is recorded.
     fn ask(folder: &Path) -> Option<Self> {
-        let silent = |error: &dyn std::fmt::Display| Self::Silent {
-            error: error.to_string(),
+        let silent = |failure: &Failure| Self::Silent {
+            error: failure.message().to_owned(),
         };
         match arbiter::connect(folder) {
             Ok(None) => None,
             Err(failure) => Some(silent(&failure)),
             Ok(Some(mut connection)) => {
                 let answer = connection.call(Method::Status, rpc::StatusOf {}, &[]);
-                Some(answer.map_or_else(|error| silent(&error), Self::Says))
+                Some(answer.map_or_else(|error| silent(&error.into()), Self::Says))
             }
         }
     }
@@ -129,10 +129,17 @@ fn said(arbiter: Option<&Arbiter>) -> String {
     // This program's own connection is none of a client.
     let clients = says.connections.saturating_sub(1);
     format!(
-        "process {} of release {}: {} clients, {} operations in flight, {ends}",
+        "process {} of release {}: {}, {} in flight, {ends}",
         says.pid,
         says.release,
-        clients,
-        says.in_flight.len()
+        count(clients, "client"),
+        count(says.in_flight.len() as u64, "operation"),
     )
+}
+
+fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
 }

@@ -1,8 +1,7 @@
-//! What is said where an arbiter cannot be reached, started or served, and where one refuses.
+//! What is said where an arbiter cannot be reached or serve, and where one refuses.
 
 use xioflow_arbiter::ServeError;
-use xioflow_client::{CallError, ConnectError, StartError};
-use xioflow_kernel::{ArbiterError, NotActive};
+use xioflow_client::{CallError, ConnectError};
 use xioflow_rpc::refusal::{Fault, kind};
 use xioflow_rpc::start::StartFault;
 
@@ -52,27 +51,14 @@ impl Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault.data {
-            Some(data) => {
-                Self::refused(&data.kind, &fault.message, &data.causes, data.hint.as_deref())
-            }
+            Some(data) => Self::refused(
+                &data.kind,
+                &fault.message,
+                &data.causes,
+                data.hint.as_deref(),
+            ),
             // Our request was no request to it.
             None => Self::new(kind::INTERNAL, Code::Internal, fault.message),
-        }
-    }
-}
-
-impl From<ArbiterError> for Failure {
-    fn from(error: ArbiterError) -> Self {
-        match &error {
-            ArbiterError::Refused {
-                kind,
-                message,
-                causes,
-                hint,
-            } => Self::refused(kind, message, causes, hint.as_deref()),
-            ArbiterError::Lost { .. } => Self::of("arbiter_lost", Code::Internal, &error),
-            ArbiterError::Connection(_) => Self::of("arbiter_unreachable", Code::Internal, &error)
-                .hint("--no-arbiter runs a command without one"),
         }
     }
 }
@@ -101,34 +87,6 @@ impl From<CallError> for Failure {
     }
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
-        match error {
-            StartError::Connect(error) => error.into(),
-            StartError::Failed(fault) => fault.into(),
-            StartError::Outdated(_) | StartError::Older(_) => {
-                Self::of(kind::VERSION, Code::CannotOpen, &error)
-            }
-            StartError::Waiting { .. } | StartError::Ending { .. } | StartError::Slow { .. } => {
-                Self::of("arbiter_busy", Code::Busy, &error)
-            }
-            StartError::Folder(error) => Self::of_storage("domain_unavailable", &error)
-                .hint("--domain DIR uses another folder"),
-            _ => Self::of("arbiter_start", Code::Internal, &error)
-                .hint("--no-arbiter runs a command without one"),
-        }
-    }
-}
-
-/// What the arbiter would have said itself, had it had somebody to say it to.
-impl From<StartFault> for Failure {
-    fn from(fault: StartFault) -> Self {
-        let mut failure = Self::new(fault.kind, Code::Command(fault.exit_code), fault.message);
-        (failure.causes, failure.hint) = (fault.causes, fault.hint);
-        failure
-    }
-}
-
 impl From<&Failure> for StartFault {
     fn from(failure: &Failure) -> Self {
         Self {
@@ -148,23 +106,6 @@ impl From<ServeError> for Failure {
             ServeError::Socket(_) => Self::of("socket", Code::CannotOpen, &error)
                 .hint("a file system without sockets has no arbiter; --no-arbiter works there"),
             _ => Self::of("system", Code::Internal, &error),
-        }
-    }
-}
-
-impl From<NotActive> for Failure {
-    fn from(error: NotActive) -> Self {
-        match error {
-            NotActive::NotFound { .. } => Self::of(kind::NOT_FOUND, Code::No, &error)
-                .hint("`xioflow list` shows those that there are"),
-            NotActive::AlreadyCompleted { ref operation_id } => {
-                let hint = format!("`xioflow show {operation_id}` says how");
-                Self::of(kind::ALREADY_COMPLETED, Code::No, &error).hint(hint)
-            }
-            NotActive::DomainClosed => Self::of(kind::DOMAIN_CLOSED, Code::Busy, &error),
-            NotActive::Read(error) => error.into(),
-            NotActive::Arbiter(error) => (*error).into(),
-            _ => Self::of(kind::INTERNAL, Code::Internal, &error),
         }
     }
 }

@@ -16,6 +16,7 @@ mod output;
 mod reading;
 mod refusal;
 mod start_failure;
+mod steering;
 mod stop;
 mod survivors;
 mod terminal;
