@@ -31,6 +31,7 @@ pub(crate) struct Command {
     pub(crate) cwd: CString,
     pub(crate) umask: Option<u32>,
     pub(crate) limits: Vec<ResourceLimit>,
+    pub(crate) nice: Option<i32>,
     pub(crate) no_new_privs: bool,
     pub(crate) oom_score_adj: i32,
 }
@@ -117,6 +118,7 @@ pub(crate) fn prepare(launch: Launch, page_size: usize) -> Result<(Command, Term
         cwd,
         umask: launch.umask,
         limits: launch.limits,
+        nice: launch.nice,
         no_new_privs: launch.no_new_privs,
         oom_score_adj: launch.oom_score_adj,
     };
@@ -253,6 +255,7 @@ pub(crate) mod tests {
             last_word_name: bytes("word"),
             operation_id: String::from("op"),
             stdin_closed: false,
+            nice: None,
         }
     }
 

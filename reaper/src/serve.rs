@@ -6,8 +6,9 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello,
-    Launch, LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+    FEATURE_NICE, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK,
+    HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply,
+    Request,
 };
 use xioflow_sys::{
     AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
@@ -330,7 +331,9 @@ impl Server {
             protocol: PROTOCOL_VERSION,
             release: RELEASE.into(),
             identity: Some(self.ground.identity.clone()),
-            features: alloc::vec![FEATURE_RECORDED.into(), FEATURE_SUSPEND.into()],
+            features: [FEATURE_RECORDED, FEATURE_SUSPEND, FEATURE_NICE]
+                .map(Into::into)
+                .into(),
         };
         self.waits_for_record = theirs.features.iter().any(|name| name == FEATURE_RECORDED);
         self.phase = Phase::Idle;

@@ -2,20 +2,20 @@
 //!
 //! Everything it needs was made before the fork: it allocates nothing, takes no lock, and returns
 //! errors instead of panicking. Its calls, in order: prctl (dumpable), setsid, rt_sigprocmask,
-//! prlimit, umask, the file of the out-of-memory score, dup3 three times (fcntl once
+//! the file of the out-of-memory score, prlimit, setpriority, umask, dup3 three times (fcntl once
 //! instead, where there is no standard input), close_range, chdir, prctl
 //! (no_new_privs, ambient set), capget, capset, looks at the program, the gate, execve.
 //! Dispositions are the default already: the helper resets its own before it forks.
 
 use core::ffi::CStr;
-use core::fmt::Write;
+use core::fmt::{self, Write};
 
 use xioflow_protocol::{GATE_CLOSED_EXIT, ResourceLimit, Stage};
 use xioflow_sys::{
     AsFd, CWD, Capabilities, Errno, Fork, OpenFlags, OwnedFd, Pid, SignalSet, SingleThread,
     StandardFd, capget, capset, chdir, clear_ambient_capabilities, close_on_exec,
     close_on_exec_from, dup3, execve, exit_group, fork, openat, read, set_dumpable, set_mask,
-    set_no_new_privs, setrlimit, setsid, umask, write,
+    set_no_new_privs, setpriority, setrlimit, setsid, umask, write,
 };
 
 use crate::gate::{Door, Failure, Keeper, Subject, gate};
@@ -84,13 +84,18 @@ fn prepare<'c>(
     set_dumpable(true).map_err(Failure::of(Stage::Privileges))?;
     setsid().map_err(Failure::of(Stage::Session))?;
     set_mask(SignalSet::EMPTY);
+    // Before the limits: it opens a file, and one of few open files would forbid that.
+    add_oom_score(command.oom_score_adj, subject)?;
     for limit in &command.limits {
         set_limit(limit, subject)?;
+    }
+    // After the limits, of which one says how far down it may go.
+    if let Some(nice) = command.nice {
+        set_nice(nice, subject)?;
     }
     if let Some(mask) = command.umask {
         umask(mask);
     }
-    add_oom_score(command.oom_score_adj, subject)?;
     set_standard(standard).map_err(Failure::of(Stage::Descriptors))?;
     subject.set(command.cwd.to_bytes());
     chdir(&command.cwd).map_err(Failure::of(Stage::Cwd))?;
@@ -108,14 +113,38 @@ fn set_limit(limit: &ResourceLimit, subject: &mut Subject) -> Result<(), Failure
     setrlimit(resource, soft, hard).map_err(|errno| {
         let _fits = write!(
             subject,
-            "{}: soft {soft}, hard {hard}",
-            limit_name(resource)
+            "{}: soft {}, hard {}",
+            limit_name(resource),
+            Bound(soft),
+            Bound(hard)
         );
         Failure {
             stage: Stage::Limits,
             errno,
         }
     })
+}
+
+fn set_nice(nice: i32, subject: &mut Subject) -> Result<(), Failure> {
+    setpriority(nice).map_err(|errno| {
+        let _fits = write!(subject, "nice value {nice}");
+        Failure {
+            stage: Stage::Limits,
+            errno,
+        }
+    })
+}
+
+/// One limit in words: the highest number is none, `RLIM_INFINITY`.
+struct Bound(u64);
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            u64::MAX => f.write_str("unlimited"),
+            bound => fmt::Display::fmt(&bound, f),
+        }
+    }
 }
 
 /// The names of resources in getrlimit(2), by their numbers.

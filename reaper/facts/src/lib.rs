@@ -26,6 +26,7 @@ mod read;
 mod standing;
 mod stat;
 mod tree;
+mod umask;
 
 pub use boot::{boot_id, boot_time_s, started_at_ms};
 pub use descriptors::open_descriptors;
@@ -38,3 +39,4 @@ pub use read::CannotTell;
 pub use standing::Standing;
 pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
 pub use tree::{Descendant, Listing, Way, children, descendants, descendants_outside};
+pub use umask::own_umask;

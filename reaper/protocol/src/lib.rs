@@ -65,6 +65,9 @@ pub const FEATURE_RECORDED: &str = "recorded";
 /// Feature of a helper that takes [`Request::Suspend`] and [`Request::Resume`].
 pub const FEATURE_SUSPEND: &str = "suspend";
 
+/// Feature of a helper that sets [`Launch::nice`]. One without it would leave that unread.
+pub const FEATURE_NICE: &str = "nice";
+
 /// Exit status of the helper after a launch it carried to the end.
 pub const HELPER_EXIT_OK: i32 = 0;
 /// Exit status of a helper started by hand, or with a descriptor 0 that is no socket.

@@ -124,6 +124,10 @@ pub struct Launch {
     /// Whether the command has no standard input at all: its descriptor 0 is not open.
     #[n(13)]
     pub stdin_closed: bool,
+    /// Its nice value, -20 to 19; null keeps the helper's. Only to helpers that named
+    /// [`crate::FEATURE_NICE`].
+    #[n(14)]
+    pub nice: Option<i32>,
 }
 
 /// What becomes of processes that outlive the command.
@@ -241,7 +245,7 @@ pub enum Stage {
     /// Signal dispositions and mask.
     #[n(2)]
     Signals,
-    /// Resource limits, file mode mask, out-of-memory score.
+    /// Out-of-memory score, resource limits, nice value, file mode mask.
     #[n(3)]
     Limits,
     /// Standard input, output and error.

@@ -65,6 +65,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         any::<bool>(),
         any::<i32>(),
         any::<bool>(),
+        option::of(any::<i32>()),
     );
     let terms = (descendants, any::<u32>(), plan(), bytes(), ".{0,20}");
     (command, child, terms).prop_map(|(command, child, terms)| Launch {
@@ -82,6 +83,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         last_word_name: terms.3,
         operation_id: terms.4,
         stdin_closed: child.4,
+        nice: child.5,
     })
 }
 
@@ -276,6 +278,20 @@ proptest! {
         prop_assert_eq!(decoder.next_message::<Request>(), Ok(None));
         let expected = if len == 0 { Ok(()) } else { Err(FrameError::Truncated { received: len }) };
         prop_assert_eq!(decoder.finish(), expected);
+    }
+
+    /// A helper of the first release knows fourteen fields. CBOR says in its first byte how many there
+    /// are.
+    #[test]
+    fn a_launch_without_a_nice_value_is_as_it_was_before_there_was_one(launch in launch()) {
+        let fields = |launch: &Launch| {
+            let mut frame = Vec::new();
+            encode(launch, &mut frame).expect("short");
+            frame[4]
+        };
+        let before = Launch { nice: None, ..launch.clone() };
+        let since = Launch { nice: Some(0), ..launch };
+        prop_assert_eq!((fields(&before), fields(&since)), (0x8e, 0x8f));
     }
 
     #[test]

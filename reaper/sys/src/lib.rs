@@ -50,7 +50,7 @@ pub use file::{
 };
 pub use heap::Heap;
 pub use landlock::landlock_abi;
-pub use limit::{getrlimit, setrlimit, umask};
+pub use limit::{getrlimit, setpriority, setrlimit, umask};
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, PollFd, ppoll};
 pub use privilege::{
     Capabilities, capget, capset, clear_ambient_capabilities, set_child_subreaper, set_dumpable,

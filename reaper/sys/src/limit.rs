@@ -1,4 +1,4 @@
-//! Resource limits and the file mode mask of this process.
+//! Resource limits, the nice value and the file mode mask of this process.
 
 use core::ptr;
 
@@ -48,6 +48,15 @@ pub fn getrlimit(resource: u32) -> Result<(u64, u64), Errno> {
         )
     }?;
     Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Sets the nice value of this process; the kernel takes what is beyond -20 and 19 for those.
+///
+/// # Errors
+/// EACCES when it would be less than it is, without `CAP_SYS_NICE` and beyond `RLIMIT_NICE`.
+pub fn setpriority(nice: i32) -> Result<(), Errno> {
+    // SAFETY: takes no pointer; 0 is this process.
+    unsafe { call!(setpriority, raw::PRIO_PROCESS, 0u32, nice) }.map(drop)
 }
 
 /// Sets the file mode creation mask.

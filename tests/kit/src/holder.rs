@@ -440,6 +440,7 @@ impl Order {
             last_word_name: LAST_WORD_NAME.as_bytes().to_vec().into(),
             operation_id: "op-test".to_owned(),
             stdin_closed: false,
+            nice: None,
         };
         Self::with_files(stage, launch)
     }

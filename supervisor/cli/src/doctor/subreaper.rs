@@ -283,6 +283,7 @@ fn launch(with_daemon: bool) -> Launch {
         cwd: bytes("/"),
         umask: None,
         limits: Vec::new(),
+        nice: None,
         no_new_privs: true,
         oom_score_adj: 0,
         descendants: Descendants::Stop(StopPlan {

@@ -301,6 +301,7 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
         cwd: path.into_os_string().into_vec().into(),
         umask: command.umask,
         limits: Vec::new(),
+        nice: None,
         no_new_privs: command.no_new_privs,
         oom_score_adj: OOM_SCORE_ADJ,
         descendants: match admitted.spec.descendants {

@@ -183,6 +183,9 @@ fn masks_limits_and_score_are_those_of_the_order() {
         };
         order.launch.limits = vec![nofile, core];
         assert_eq!(text(stage, &order), "nofile 100 200\ncore 0 0\n");
+        let mut order = Order::shell(stage, "nice");
+        order.launch.nice = Some(11);
+        assert_eq!(text(stage, &order), "11\n");
         let mut order = Order::fixture(stage, &["status"]);
         order.launch.oom_score_adj = 300;
         assert_eq!(field(&text(stage, &order), "OomScoreAdj"), "300");
