@@ -1,14 +1,10 @@
 //! What is to be run, exactly: nothing is added to it and nothing is looked up but the program.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-
 use crate::environment::{Environment, Source};
-use crate::observe;
 use crate::stdin::Stdin;
 
 /// A command as it will be executed. There is never a shell in between.
@@ -61,6 +57,22 @@ pub enum InvalidCommand {
     EnvName {
         /// The name.
         name: OsString,
+    },
+    /// A path is relative, or there is none, and the caller has no folder that it could start from.
+    #[error(
+        "the {what} {path:?} is not absolute, and the caller named no absolute folder to start from"
+    )]
+    NoFolder {
+        /// What the path is for.
+        what: &'static str,
+        /// The path.
+        path: PathBuf,
+    },
+    /// The caller has a nice value that no process has.
+    #[error("a nice value is -20 to 19, not {nice}")]
+    Nice {
+        /// The value.
+        nice: i32,
     },
     /// A variable is to be passed on, and the caller has none of that name.
     #[error("the variable {} is to be passed on and is not set here", name.display())]
@@ -194,45 +206,6 @@ impl Command {
             no_nul(cwd.as_os_str(), || "the working directory".to_owned())
         })
     }
-
-    /// Where it will be: the caller's own folder completes what was asked for.
-    pub(crate) fn folder(&self) -> Folder {
-        match &self.cwd {
-            Some(cwd) if cwd.is_absolute() => Folder::there(cwd.clone()),
-            asked => Folder::below(std::env::current_dir(), asked.as_deref()),
-        }
-    }
-}
-
-/// The folder that a command is to be in, absolute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
-    /// The error number if it is relative to the caller's own folder and that one is gone. Its
-    /// name is known, but nobody may go there by it: another folder may have the name by now.
-    pub(crate) gone: Option<i32>,
-}
-
-impl Folder {
-    fn there(path: PathBuf) -> Self {
-        Self { path, gone: None }
-    }
-
-    fn below(here: io::Result<PathBuf>, asked: Option<&Path>) -> Self {
-        let (here, gone) = match here {
-            Ok(here) => (here, None),
-            Err(error) => {
-                let here = observe::former_folder().unwrap_or_else(|| PathBuf::from("."));
-                let errno = error.raw_os_error();
-                (here, Some(errno.unwrap_or(Errno::NOENT.raw_os_error())))
-            }
-        };
-        let path = match asked {
-            Some(asked) => here.join(asked),
-            None => here,
-        };
-        Self { path, gone }
-    }
 }
 
 pub(crate) fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), InvalidCommand> {
@@ -245,6 +218,7 @@ pub(crate) fn no_nul(text: &OsStr, what: impl FnOnce() -> String) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::Caller;
     use proptest::prelude::*;
     use std::os::unix::ffi::OsStringExt;
 
@@ -307,24 +281,10 @@ mod tests {
         ) {
             let here = std::env::current_dir().unwrap();
             let expected = if path.starts_with('/') { PathBuf::from(&path) } else { here.join(&path) };
-            let folder = Command::new("true").cwd(&path).folder();
+            let folder = Caller::own().folder_of(&Command::new("true").cwd(&path)).unwrap();
             prop_assert_eq!(folder.path.as_os_str(), expected.as_os_str());
             prop_assert_eq!(folder.gone, None);
         }
-    }
-
-    #[test]
-    fn a_folder_that_is_gone_is_never_taken_for_another() {
-        let gone = || Err(io::Error::from(Errno::NOENT));
-        let number = Some(Errno::NOENT.raw_os_error());
-        // The test's own folder is there, and has the name that the kernel gives.
-        let here = std::env::current_dir().unwrap();
-        let folder = Folder::below(gone(), None);
-        assert_eq!((&folder.path, folder.gone), (&here, number));
-        let folder = Folder::below(gone(), Some(Path::new("below")));
-        assert_eq!((folder.path, folder.gone), (here.join("below"), number));
-        let absolute = Command::new("true").cwd("/").folder();
-        assert_eq!(absolute, Folder::there("/".into()));
     }
 
     #[test]

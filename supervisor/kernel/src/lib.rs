@@ -32,6 +32,8 @@
 //! - A [`Domain`] executes it as an operation, put together by an [`OperationBuilder`]: its id, its
 //!   limits, its resources. [`OperationHandle`], [`Canceller`] and [`Subscription`] are its handles
 //!   while it runs, [`Attachment`] is what somebody else has of it.
+//! - A [`Caller`] is whoever asks for it, where that is not this process: what the command takes from its
+//!   surroundings.
 //! - An [`OperationResult`] is what was observed. It exists for every command that was let run, also
 //!   for one that failed, timed out, was cancelled, or could not be started; an [`ExecuteError`] means
 //!   that there is none.
@@ -50,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod caller;
 mod clock;
 mod command;
 mod control;
@@ -76,6 +79,7 @@ mod stop;
 mod text_view;
 pub mod views;
 
+pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
 pub use error::{

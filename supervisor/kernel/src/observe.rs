@@ -45,6 +45,11 @@ pub(crate) fn former_folder() -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(name)))
 }
 
+/// The file mode creation mask of this process; `None` if the system does not say.
+pub(crate) fn own_umask() -> Option<u32> {
+    xioflow_facts::own_umask().ok()
+}
+
 /// The children of this process, zombies among them; `None` if they cannot be listed.
 pub(crate) fn own_children() -> Option<Vec<u32>> {
     let ours = std::process::id();

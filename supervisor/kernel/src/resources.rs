@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use crate::caller::Caller;
 use crate::error::ExecuteError;
 
 /// Resources with this prefix name a folder, and overlap with folders in or around it.
@@ -16,7 +17,12 @@ const LINKS_MAX: usize = 40;
 ///
 /// # Errors
 /// [`ExecuteError::InvalidLease`] for one without a name: it would be one that everybody means.
-pub(crate) fn admissible(leases: Vec<String>) -> Result<Vec<String>, ExecuteError> {
+/// [`InvalidCommand::NoFolder`](crate::InvalidCommand::NoFolder) for a relative one of a caller without a
+/// folder.
+pub(crate) fn admissible(
+    leases: Vec<String>,
+    caller: &Caller,
+) -> Result<Vec<String>, ExecuteError> {
     let mut admitted = Vec::with_capacity(leases.len());
     for lease in leases {
         let folder = lease.strip_prefix(FOLDER_PREFIX);
@@ -24,7 +30,7 @@ pub(crate) fn admissible(leases: Vec<String>) -> Result<Vec<String>, ExecuteErro
             return Err(ExecuteError::InvalidLease { lease });
         }
         admitted.push(match folder {
-            Some(path) => format!("{FOLDER_PREFIX}{}", real_path(Path::new(path)).display()),
+            Some(path) => format!("{FOLDER_PREFIX}{}", real_folder(path, caller)?.display()),
             None => lease,
         });
     }
@@ -33,17 +39,23 @@ pub(crate) fn admissible(leases: Vec<String>) -> Result<Vec<String>, ExecuteErro
     Ok(admitted)
 }
 
+fn real_folder(path: &str, caller: &Caller) -> Result<PathBuf, ExecuteError> {
+    let place = caller.complete("leased folder", Path::new(path))?;
+    // What starts from a folder that is gone is only a name.
+    Ok(match place.gone {
+        Some(_) => PathBuf::from(path),
+        None => real_path(&place.path),
+    })
+}
+
 /// The real path of a folder, whether it is there or will be.
 ///
 /// What is there is resolved as the system does it, and what is not is taken by its name. So a
 /// folder that the command makes is the same one before and after, and is found to be inside of
 /// whatever it will be in.
 fn real_path(path: &Path) -> PathBuf {
-    let Ok(path) = std::path::absolute(path) else {
-        return path.to_owned();
-    };
     let mut real = PathBuf::new();
-    let mut ahead = parts(&path);
+    let mut ahead = parts(path);
     let mut links = 0;
     while let Some(part) = ahead.pop() {
         if part == ".." {
@@ -104,8 +116,8 @@ mod tests {
     #[test]
     fn what_is_there_is_resolved_as_the_system_does_it() {
         for path in ["/", "/..", "/proc/self/..", ".", "/usr/../tmp/"] {
-            let path = Path::new(path);
-            assert_eq!(real_path(path), path.canonicalize().unwrap());
+            let real = real_folder(path, &Caller::own()).unwrap();
+            assert_eq!(real, Path::new(path).canonicalize().unwrap());
         }
     }
 
@@ -121,10 +133,11 @@ mod tests {
     #[test]
     fn nothing_is_no_resource() {
         for lease in ["", FOLDER_PREFIX] {
-            let refused = admissible(vec!["x".to_owned(), lease.to_owned()]);
+            let refused = admissible(vec!["x".to_owned(), lease.to_owned()], &Caller::own());
             assert!(matches!(refused, Err(ExecuteError::InvalidLease { .. })));
         }
-        let twice = admissible(vec!["x".to_owned(), "a".to_owned(), "x".to_owned()]);
+        let twice = vec!["x".to_owned(), "a".to_owned(), "x".to_owned()];
+        let twice = admissible(twice, &Caller::own());
         assert_eq!(twice.unwrap(), ["a", "x"]);
     }
 }

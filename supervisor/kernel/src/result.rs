@@ -313,6 +313,14 @@ impl SpawnFailure {
         let is_too_long = stage == "exec" && code == "E2BIG";
         let hint = match code.as_str() {
             _ if is_too_long => Some("pass it on standard input, or in a file"),
+            "EPERM" if stage == "limits" => Some(
+                "a hard limit above that of the process which runs the command needs privilege; lower it \
+                 with `ulimit -H` where the command is asked for, or run it where the limit is higher",
+            ),
+            "EACCES" if stage == "limits" => Some(
+                "a nice value below that of the process which runs the command needs privilege; raise it \
+                 with nice(1) where the command is asked for, or run it where it is lower",
+            ),
             "EMFILE" => Some("raise the limit of open files with `ulimit -n`"),
             _ => None,
         };

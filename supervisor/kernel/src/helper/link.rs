@@ -46,6 +46,17 @@ pub enum LinkError {
     /// It went away.
     #[error(transparent)]
     Lost(#[from] HelperLost),
+    /// It is of a release that cannot do what the command needs.
+    #[error(
+        "the helper (release {release}) lacks the feature {feature}, which this command needs; install it \
+         from the same release as this program"
+    )]
+    Lacks {
+        /// What it lacks, by its name in the protocol.
+        feature: &'static str,
+        /// Its release.
+        release: String,
+    },
 }
 
 /// A helper that is gone, or that can no longer be trusted.
@@ -327,6 +338,18 @@ impl HelperLink {
             self.send(&request)?;
         }
         Ok(())
+    }
+
+    /// Says what a helper lacks that has greeted.
+    pub(crate) fn check_feature(&self, feature: &'static str) -> Result<(), LinkError> {
+        if self.knows(feature) {
+            return Ok(());
+        }
+        let release = self.greeted.as_ref().map(|hello| brief(&hello.release));
+        Err(LinkError::Lacks {
+            feature,
+            release: release.unwrap_or_default(),
+        })
     }
 
     fn knows(&self, feature: &str) -> bool {

@@ -11,6 +11,7 @@ use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, Replay
 use super::launch::{Admitted, launch};
 use super::{Active, Membership, Spec, stored_result};
 use crate::admission::Allocation;
+use crate::caller::Caller;
 use crate::control::Control;
 use crate::domain::{Inner, is_unfinished};
 use crate::error::{ExecuteError, OPERATION_ID_MAX_BYTES, TIMEOUT_MAX};
@@ -32,12 +33,13 @@ pub(super) fn execute(
     if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
         return Err(ExecuteError::InvalidTimeout { timeout });
     }
-    let environment = spec
-        .command
-        .environment
-        .resolve(std::env::vars_os().collect())?;
-    let folder = spec.command.folder();
-    spec.leases = resources::admissible(std::mem::take(&mut spec.leases))?;
+    let mut caller = spec.caller.take().unwrap_or_else(Caller::own);
+    caller.validate()?;
+    let variables = caller.take_variables();
+    let environment = spec.command.environment.resolve(variables)?;
+    let folder = caller.folder_of(&spec.command)?;
+    let input = caller.input_of(&spec.command)?;
+    spec.leases = resources::admissible(std::mem::take(&mut spec.leases), &caller)?;
     let fingerprint = fingerprint(&Inputs {
         command: &spec.command,
         cwd: &folder.path,
@@ -88,7 +90,9 @@ pub(super) fn execute(
     let admitted = Admitted {
         id,
         fingerprint,
+        caller,
         folder,
+        input,
         environment,
         spec,
         submitted,

@@ -9,6 +9,7 @@ use super::{
     Active, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, Membership, Spec,
     WhenActive, admit,
 };
+use crate::caller::Caller;
 use crate::command::Command;
 use crate::control::Control;
 use crate::domain::Inner;
@@ -42,6 +43,7 @@ impl OperationBuilder {
         })?;
         let spec = Spec {
             command,
+            caller: None,
             id: new_id("op"),
             id_is_chosen: false,
             name: None,
@@ -113,6 +115,18 @@ impl OperationBuilder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.spec.name = Some(name.into());
+        self
+    }
+
+    /// Says who asks for it, where that is not this process: what the command takes from its
+    /// surroundings, and where relative paths of it start, [`OperationBuilder::lease`] included.
+    ///
+    /// Without one it is this process at the moment of the submission: its variables and its folder;
+    /// its file mode mask, limits and nice value are those that its helper was started with. With
+    /// [`Caller::here`] they are set to what they are now. Either way the operation is the same one.
+    #[must_use]
+    pub fn caller(mut self, caller: Caller) -> Self {
+        self.spec.caller = Some(caller);
         self
     }
 

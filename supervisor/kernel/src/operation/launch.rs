@@ -14,14 +14,14 @@ use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use xioflow_journal::Stream;
 use xioflow_protocol::{
-    Descendants, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
+    Descendants, FEATURE_NICE, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
 };
 
 use super::adopt::end_orphans;
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{Active, DescendantPolicy, Spec};
-use crate::command::Folder;
+use crate::caller::{Caller, Place};
 use crate::control::Control;
 use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
@@ -47,12 +47,20 @@ pub(super) const SETTLE_MS: u32 = 200;
 /// Added to the command's out-of-memory score, so that the kernel picks it before its holder.
 const OOM_SCORE_ADJ: i32 = 200;
 
+/// How the system says that there is no limit, getrlimit(2).
+const RLIM_INFINITY: u64 = u64::MAX;
+
 /// A submission that will run.
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) id: String,
     pub(super) fingerprint: String,
-    pub(super) folder: Folder,
+    /// Who asks for it. The variables are in the environment.
+    pub(super) caller: Caller,
+    /// Where the command will be.
+    pub(super) folder: Place,
+    /// The file that it reads, if it reads one.
+    pub(super) input: Option<Place>,
     pub(super) environment: Resolved,
     pub(super) spec: Spec,
     pub(super) submitted: Instant,
@@ -123,7 +131,7 @@ pub(super) fn launch(
 }
 
 /// What is to be said where the command's folder is gone with that of its caller.
-fn gone_folder(folder: &Folder) -> Option<SpawnFailure> {
+fn gone_folder(folder: &Place) -> Option<SpawnFailure> {
     let path = folder.path.display().to_string();
     let failure = SpawnFailure::new("cwd", folder.gone?, Some(path));
     let hint = "the folder that this was started in is gone; go to one that is there, or give the \
@@ -140,7 +148,8 @@ fn open_stdin(admitted: &mut Admitted, control: &Control) -> Result<Option<Owned
     let begun = Instant::now();
     let timeout = admitted.spec.timeout;
     let until = timeout.and_then(|timeout| begun.checked_add(timeout));
-    let opened = admitted.spec.command.stdin.open(control, until);
+    let input = admitted.input.as_ref();
+    let opened = admitted.spec.command.stdin.open(input, control, until);
     admitted.stdin_waited = begun.elapsed();
     opened
 }
@@ -171,7 +180,14 @@ fn bring_to_gate(
         false => Some(output_pipe()?),
     };
     let (stderr, stderr_theirs) = own_stderr.unzip();
+    let launch = launch_message(admitted, &stem, stdin.is_none());
     let mut link = inner.helpers.take()?;
+    if launch.nice.is_some()
+        && let Err(lacking) = link.require(FEATURE_NICE, inner.patience.launch)
+    {
+        dismiss(inner, link);
+        return Err(lacking.into());
+    }
     let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
     if let Some(stdin) = stdin {
         descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
@@ -181,7 +197,7 @@ fn bring_to_gate(
         stderr_theirs.as_ref().unwrap_or(&stdout_theirs).as_fd();
     let closed = stdin.is_none();
     let travelling = &descriptors[usize::from(closed)..];
-    let request = Request::Launch(launch_message(admitted, &stem, closed));
+    let request = Request::Launch(launch);
     let spawned = link
         .send_with(&request, travelling)
         .map_err(|lost| link.last_message(lost))
@@ -299,9 +315,9 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
             .map(variable)
             .collect(),
         cwd: path.into_os_string().into_vec().into(),
-        umask: command.umask,
-        limits: Vec::new(),
-        nice: None,
+        umask: command.umask.or(admitted.caller.umask_value()),
+        limits: limits_to_set(&admitted.caller),
+        nice: admitted.caller.nice_to_set(),
         no_new_privs: command.no_new_privs,
         oom_score_adj: OOM_SCORE_ADJ,
         descendants: match admitted.spec.descendants {
@@ -316,6 +332,18 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
         operation_id: admitted.id.clone(),
         stdin_closed,
     }
+}
+
+fn limits_to_set(caller: &Caller) -> Vec<xioflow_protocol::ResourceLimit> {
+    let bound = |limit: Option<u64>| limit.unwrap_or(RLIM_INFINITY);
+    let limits = caller.limits_to_set().into_iter();
+    limits
+        .map(|limit| xioflow_protocol::ResourceLimit {
+            resource: limit.resource,
+            soft: bound(limit.soft),
+            hard: bound(limit.hard),
+        })
+        .collect()
 }
 
 /// Name of the file for the last word on an operation, in the holders folder.
@@ -342,6 +370,21 @@ fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {
 }
 
 impl HelperLink {
+    /// Makes sure that the helper has a feature, which it says in its greeting.
+    fn require(&mut self, feature: &'static str, patience: Duration) -> Result<(), LinkError> {
+        let patience = Patience::new(patience);
+        while self.greeting().is_none() {
+            match self.receive()? {
+                Received::Reply(_) => {
+                    return Err(HelperLost::OutOfOrder("news before its launch").into());
+                }
+                Received::Nothing if self.greeting().is_none() => self.wait(&patience)?,
+                Received::Nothing => {}
+            }
+        }
+        self.check_feature(feature)
+    }
+
     /// Waits until the helper says something more, unless the patience with it is over. Called when
     /// what it has said was read: an answer that is there counts however late it is looked at, but
     /// bytes that are none do not.

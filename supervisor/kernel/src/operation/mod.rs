@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use xioflow_journal::{Run, Task};
 
+use crate::caller::Caller;
 use crate::command::Command;
 use crate::stdin::StdinReader;
 
@@ -71,6 +72,8 @@ impl Membership {
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) command: Command,
+    /// Who asks for it; without one, this process as it is then.
+    pub(crate) caller: Option<Caller>,
     pub(crate) id: String,
     /// Whether the caller chose the id, so that it may be that of an earlier submission.
     pub(crate) id_is_chosen: bool,

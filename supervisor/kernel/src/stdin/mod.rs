@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::caller::Place;
 use crate::control::Control;
 
 pub use writer::StdinWriter;
@@ -71,17 +72,24 @@ impl Stdin {
         Self::Bytes(bytes.into().into())
     }
 
-    /// Opens it; none where it is closed. Only a FIFO without a writer is waited for: until
-    /// `until`, or a wish to stop in `control`.
+    /// Opens it; none where it is closed. `file` says where a file of it is. Only a FIFO without a
+    /// writer is waited for: until `until`, or a wish to stop in `control`.
     pub(crate) fn open(
         &self,
+        file: Option<&Place>,
         control: &Control,
         until: Option<Instant>,
     ) -> Result<Option<OwnedFd>, NotOpened> {
         match self {
             Self::Null => open::file(Path::new("/dev/null"), control, until).map(Some),
             Self::Closed => Ok(None),
-            Self::File(path) => open::file(path, control, until).map(Some),
+            Self::File(path) => match file {
+                Some(&Place {
+                    gone: Some(errno), ..
+                }) => Err(NotOpened::Failed(io::Error::from_raw_os_error(errno))),
+                Some(file) => open::file(&file.path, control, until).map(Some),
+                None => open::file(path, control, until).map(Some),
+            },
             Self::Descriptor(descriptor) => {
                 descriptor.try_clone().map(Some).map_err(NotOpened::Failed)
             }

@@ -3,6 +3,7 @@
 mod active;
 mod attaching;
 mod budget;
+mod callers;
 mod cancel;
 mod cancel_by_id;
 mod drain;

@@ -1,7 +1,7 @@
 //! Helpers that fail while the command stands at its gate, or before: an error says what happened,
 //! nothing ran, nothing is recorded, and the same id can be used again.
 
-use xioflow_kernel::HelperLost;
+use xioflow_kernel::{Caller, ExecuteError, HelperLost, LinkError};
 
 use crate::world::{World, lost};
 
@@ -133,4 +133,19 @@ fn a_launch_report_that_is_true_is_recorded() {
     assert_eq!(result.exit_code, Some(127));
     assert_eq!(world.times_run(), 0);
     world.assert_settled(&result);
+}
+
+/// A helper of an earlier release would leave the nice value unread.
+#[test]
+fn one_that_cannot_do_what_a_caller_needs_is_named() {
+    let world = World::new("hear-hello,say-hello");
+    let here = Caller::here();
+    let other = (here.nice_value().expect("known") + 1).min(19);
+    let asked = world.operation(world.traced()).caller(here.nice(other));
+    let error = asked.run().expect_err("the helper cannot set it");
+    let ExecuteError::Helper(LinkError::Lacks { feature, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*feature, "nice");
+    world.assert_nothing_happened();
 }
