@@ -27,8 +27,9 @@ Usage: cargo xtask <verb> [argument...]
   test [ARG...]    build the programs, then run every test of the workspace, and name what was
                    skipped; arguments go to `cargo test`, for example:
                    cargo xtask test -p xioflow-suite --test command
-  tidy [--bless]   the house rules; --bless takes over the present source of the protocol
-                   once docs/protocol.md describes it
+  tidy [--bless]   the house rules; --bless takes over the present source of the helper's protocol
+                   once docs/protocol.md describes it, and writes the tables of what clients and
+                   arbiter say
   bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark
 
 Each verb says what it does and closes with one line. The exit status is 0 when all went well,

@@ -5,11 +5,13 @@ use serde_json::Value;
 
 /// `domain.status`. It has no parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatusOf {}
 
 /// What goes on in the arbiter. What is recorded is read from the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The arbiter's process id.
@@ -34,6 +36,7 @@ pub struct Status {
 
 /// An operation that the arbiter executes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
     /// Its id.
@@ -48,6 +51,7 @@ pub struct InFlight {
 
 /// `task.save`: records a body of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SaveTask {
     /// Its name, for people.
@@ -59,6 +63,7 @@ pub struct SaveTask {
 
 /// The answer to [`SaveTask`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSaved {
     /// Its id.
@@ -67,6 +72,7 @@ pub struct TaskSaved {
 
 /// `run.open`: opens a Run, of a Task that is recorded or of a new one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OpenRun {
     /// The Task; without one, a Task of this name is recorded.
@@ -82,6 +88,7 @@ pub struct OpenRun {
 
 /// The answer to [`OpenRun`] and [`FindRun`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunOpen {
     /// Its id.
@@ -90,6 +97,7 @@ pub struct RunOpen {
 
 /// `run.find`: asks for a Run that was opened before and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FindRun {
     /// Its id.
@@ -98,6 +106,7 @@ pub struct FindRun {
 
 /// `run.report`: ends a Run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReportRun {
     /// Its id.
@@ -111,6 +120,7 @@ pub struct ReportRun {
 
 /// The answer to [`ReportRun`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunReported {
     /// The status that was recorded: `indeterminate` if an operation of the Run is.
@@ -119,11 +129,13 @@ pub struct RunReported {
 
 /// `recovery.lastReport`. It has no parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LastReportOf {}
 
 /// What was settled when the arbiter took the domain over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LastReport {
     /// One for each operation that was unfinished.
@@ -132,6 +144,7 @@ pub struct LastReport {
 
 /// One decision of recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// The operation.

@@ -11,6 +11,7 @@ use crate::refusal::Fault;
 
 /// The constant `"2.0"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub enum Version {
     /// The only version.
     #[default]
@@ -20,11 +21,12 @@ pub enum Version {
 
 /// What a client calls its request. It is unique among the requests of a connection that are not over.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Id {
     /// A number.
     Number(i64),
-    /// A text of at most [`ID_MAX_BYTES`].
+    /// A text of at most 128 bytes ([`ID_MAX_BYTES`]).
     Text(String),
 }
 
@@ -67,6 +69,9 @@ impl fmt::Display for Id {
 /// From a client. Without an id it is a notification, which the arbiter refuses: every method of the
 /// arbiter has an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), schemars(rename = "Request"))]
+#[serde(deny_unknown_fields)]
 pub struct Request<P = Value> {
     /// `"2.0"`.
     pub jsonrpc: Version,
@@ -75,7 +80,10 @@ pub struct Request<P = Value> {
     /// The method, one of [`crate::method::Method`].
     pub method: String,
     /// What the method is about; an object.
-    #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default = "Option::<P>::default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub params: Option<P>,
 }
 
@@ -94,6 +102,8 @@ impl<P> Request<P> {
 
 /// From the arbiter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "schema"), schemars(rename = "Message"))]
 #[serde(untagged)]
 pub enum Message<R = Value> {
     /// The answer to a request that was carried out.

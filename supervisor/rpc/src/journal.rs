@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// `op.get`: one recorded operation, as `xioflow show --json` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GetOperation {
     /// Its id.
@@ -13,6 +14,7 @@ pub struct GetOperation {
 
 /// `op.list`: recorded operations, the newest first, as `xioflow list --json` prints them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ListOperations {
     /// At most so many, 1 to 1000; 20 by default.
@@ -25,6 +27,7 @@ pub struct ListOperations {
 
 /// The answer to [`ListOperations`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Operations {
     /// Each as an object.
@@ -33,6 +36,7 @@ pub struct Operations {
 
 /// `journal.read`: events in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadEvents {
     /// Only those after this position; 0 by default.
@@ -48,6 +52,7 @@ pub struct ReadEvents {
 
 /// The answer to [`ReadEvents`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Events {
     /// Each as `xioflow events --json` prints it.
@@ -59,6 +64,7 @@ pub struct Events {
 /// `journal.subscribe`: events from a position on, each as the notice `journal.event`, until the connection
 /// ends. One subscription a connection; it waits for a slow reader without holding anybody up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscribe {
     /// Only those after this position; by default only those that come from now on.
@@ -71,6 +77,7 @@ pub struct Subscribe {
 
 /// The answer to [`Subscribe`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Subscribed {
     /// The position after which the events begin.
@@ -79,6 +86,7 @@ pub struct Subscribed {
 
 /// The notice `journal.event`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EventNotice {
     /// The event, as `xioflow events --json` prints it.

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 /// `kernel.hello`, the first request of every connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
-    /// [`crate::PROTOCOL_VERSION`] of the client.
+    /// The protocol that the client speaks ([`crate::PROTOCOL_VERSION`]).
     pub protocol: u32,
     /// Release of the client, such as `0.1.0`.
     pub release: String,
@@ -17,9 +18,10 @@ pub struct Hello {
 
 /// The answer to [`Hello`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Welcome {
-    /// [`crate::PROTOCOL_VERSION`] of the arbiter.
+    /// The protocol that the arbiter speaks.
     pub protocol: u32,
     /// Release of the arbiter.
     pub release: String,
@@ -31,6 +33,7 @@ pub struct Welcome {
 
 /// `kernel.shutdown`: ends the arbiter in order. Nothing new is taken from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Shutdown {
     /// What becomes of operations that run.
@@ -42,6 +45,7 @@ pub struct Shutdown {
 
 /// What becomes of operations that run when the arbiter is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Running {
     /// If there is one, the arbiter does not end: the request is refused.
@@ -54,6 +58,7 @@ pub enum Running {
 
 /// The answer to [`Shutdown`]. The connection ends when the arbiter does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ShutdownBegun {
     /// How many operations are waited for or stopped.

@@ -8,6 +8,7 @@
 //! - `piece` is output in frames, the one thing that is no line;
 //! - `refusal` is why a request was not carried out;
 //! - `start` is what an arbiter says to whoever started it;
+//! - `schema`, with the feature of that name, describes all of it for machines;
 //! - `codec` makes lines of messages, and of received bytes lines and messages, within bounds.
 //!
 //! [`kernel::Hello`], [`kernel::Welcome`], [`kernel::Shutdown`] and [`kernel::ShutdownBegun`] never
@@ -24,6 +25,8 @@ pub mod method;
 pub mod operation;
 pub mod piece;
 pub mod refusal;
+#[cfg(any(test, feature = "schema"))]
+pub mod schema;
 pub mod start;
 pub mod text;
 

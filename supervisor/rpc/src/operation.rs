@@ -12,6 +12,7 @@ use crate::text::Text;
 /// It is answered when the operation is on record as running, or joined, or when its result is there.
 /// Later `op.result` comes once, with the same request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecProcess {
     /// The idempotency key, 1 to 4096 bytes; without one the operation gets a new id.
@@ -68,6 +69,7 @@ pub struct ExecProcess {
 
 /// A command as it will be executed. There is never a shell in between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Command {
     /// The program: a path if it has a slash, else a name to look up.
@@ -98,6 +100,7 @@ pub struct Command {
 /// What a command takes from whoever asks for it. What is left out is the arbiter's own, except for
 /// variables, of which it then has none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Caller {
     /// The folder that relative paths start from, and the working directory where none is said. It must
@@ -123,6 +126,7 @@ pub struct Caller {
 
 /// One limit as in setrlimit(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceLimit {
     /// The number of the resource on this platform (`RLIMIT_*`).
@@ -135,6 +139,7 @@ pub struct ResourceLimit {
 
 /// Where standard input comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "from", deny_unknown_fields)]
 pub enum Stdin {
     /// It is empty.
@@ -168,6 +173,7 @@ pub enum Stdin {
 
 /// What becomes of processes that outlive the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Descendants {
     /// They are stopped and named.
@@ -179,6 +185,7 @@ pub enum Descendants {
 
 /// How output comes while the operation runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
     /// Not at all: it is in the result, and stored.
@@ -187,8 +194,8 @@ pub enum Output {
     /// Byte for byte, to the descriptors `stdout` and `stderr`. The arbiter closes each at its end; the
     /// command waits for a slow reader only where nothing is stored any more.
     Descriptors,
-    /// In the frames of [`crate::piece`], to the descriptor `output`, which the arbiter closes at the end.
-    /// Otherwise as with descriptors.
+    /// In frames, to the descriptor `output`, which the arbiter closes at the end. Otherwise as with
+    /// descriptors.
     Frames,
     /// As `op.chunk`. Nobody waits for a slow reader: what comes too fast is dropped, and `op.gap` says
     /// what that was.
@@ -197,6 +204,7 @@ pub enum Output {
 
 /// What a descriptor that travels along is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Descriptor {
     /// The command's standard input.
@@ -211,6 +219,7 @@ pub enum Descriptor {
 
 /// The answer to [`ExecProcess`] and [`Attach`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Accepted {
     /// The operation.
@@ -223,6 +232,7 @@ pub struct Accepted {
 
 /// How a stop begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
     /// SIGINT, then SIGTERM, then SIGKILL.
@@ -236,6 +246,7 @@ pub enum Manner {
 
 /// `op.cancel`: stops an operation by its id, whoever started it. Answered at once with [`Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cancel {
     /// The operation.
@@ -251,6 +262,7 @@ pub struct Cancel {
 /// `op.stop`: stops what a request of this connection submitted. One that has joined the operation of
 /// another only stops waiting for it. Answered at once with [`Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stop {
     /// The request that submitted it.
@@ -265,6 +277,7 @@ pub struct Stop {
 
 /// `op.suspend` and `op.resume`: have the whole tree stand still, or go on. Answered with [`Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobControl {
     /// The request that submitted it.
@@ -274,6 +287,7 @@ pub struct JobControl {
 /// `op.closeStream`: nobody reads this stream any more; the command gets SIGPIPE when it prints more.
 /// Answered with [`Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CloseStream {
     /// The request that submitted it.
@@ -286,6 +300,7 @@ pub struct CloseStream {
 /// result. Answered with [`Accepted`]; later `op.result` comes once. When a client that attached goes,
 /// nothing happens to the operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Attach {
     /// The operation.
@@ -303,10 +318,12 @@ pub struct Attach {
 
 /// Nothing more is to be said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Done {}
 
 /// An output stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
     /// Standard output.
@@ -317,6 +334,7 @@ pub enum Stream {
 
 /// The notice `op.chunk`: a part of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Chunk {
     /// The request that submitted or attached.
@@ -331,6 +349,7 @@ pub struct Chunk {
 
 /// The notice `op.gap`: bytes that are not passed on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Gap {
     /// The request that submitted or attached.
@@ -347,6 +366,7 @@ pub struct Gap {
 
 /// The notice `op.result`: the end. Exactly one of the last two is there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ended {
     /// The request that submitted or attached.
@@ -370,6 +390,7 @@ pub const INLINE_MAX_BYTES: u64 = 1024 * 1024;
 
 /// `artifacts.read`: a part of the stored output of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadOutput {
     /// The operation.
@@ -386,6 +407,7 @@ pub struct ReadOutput {
 
 /// The answer to [`ReadOutput`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutputRead {
     /// The bytes, in base64; fewer than asked for at the end and before a gap.

@@ -6,8 +6,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// Constants, and a list of them with what they mean.
+macro_rules! named {
+    ($type:ty; $($(#[doc = $doc:literal])+ $name:ident = $value:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $name: $type = $value;)*
+
+        /// All of them, each with what it means.
+        pub const ALL: &[($type, &str)] = &[$(($name, concat!($($doc),+)),)*];
+    };
+}
+
 /// The error object of JSON-RPC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 pub struct Fault {
     /// One of the numbers in [`code`].
     pub code: i32,
@@ -91,26 +102,29 @@ impl Error for Fault {}
 
 /// Numbers of [`Fault::code`]: those of JSON-RPC 2.0, and one of ours.
 pub mod code {
-    /// The line is no JSON.
-    pub const PARSE: i32 = -32700;
-    /// The JSON is no request, or one that may not be made now.
-    pub const INVALID_REQUEST: i32 = -32600;
-    /// There is no such method.
-    pub const METHOD_NOT_FOUND: i32 = -32601;
-    /// The parameters are not those of the method.
-    pub const INVALID_PARAMS: i32 = -32602;
-    /// The arbiter broke a rule of its own.
-    pub const INTERNAL: i32 = -32603;
-    /// The request was understood and refused; [`super::Data::kind`] says why.
-    pub const REFUSED: i32 = -32000;
+    named! { i32;
+        /// The line is no JSON.
+        PARSE = -32700;
+        /// The JSON is no request, or one that may not be made now.
+        INVALID_REQUEST = -32600;
+        /// There is no such method.
+        METHOD_NOT_FOUND = -32601;
+        /// The parameters are not those of the method.
+        INVALID_PARAMS = -32602;
+        /// The arbiter broke a rule of its own.
+        INTERNAL = -32603;
+        /// The request was understood and refused; [`super::Data::kind`] says why.
+        REFUSED = -32000;
+    }
 }
 
 /// What a program can act on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Data {
-    /// What kind of refusal it is; see [`kind`]. A client treats one that it does not know as
-    /// [`kind::INTERNAL`].
+    /// What kind of refusal it is, one of [`kind`]. A client treats one that it does not know as
+    /// `internal`.
     pub kind: String,
     /// What led to it, the nearest cause first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,58 +152,73 @@ impl Data {
 
 /// Names of [`Data::kind`].
 pub mod kind {
-    /// The first request was not `kernel.hello`, or a later one was.
-    pub const NOT_GREETED: &str = "not_greeted";
-    /// The two releases cannot speak to each other. Subject: `protocol`, `release`, `operations`.
-    pub const VERSION: &str = "version";
-    /// The client has another user, group, namespace or confinement than the arbiter, which would lend
-    /// it its own. Subject: `differs`.
-    pub const STANDING: &str = "standing";
-    /// A bound of the arbiter was hit. Subject: `limit`, `max`.
-    pub const LIMIT: &str = "limit";
-    /// The arbiter ends. Another one can be started when it is gone.
-    pub const SHUTTING_DOWN: &str = "shutting_down";
-    /// The arbiter was to end only if nothing runs. Subject: `operations`.
-    pub const RUNNING: &str = "running";
-    /// A value of the request cannot be what it says it is.
-    pub const INVALID: &str = "invalid";
-    /// There is no such operation. Subject: `operationId`.
-    pub const NOT_FOUND: &str = "not_found";
-    /// The operation has ended. Subject: `operationId`.
-    pub const ALREADY_COMPLETED: &str = "already_completed";
-    /// Only whoever started the operation can do that. Subject: `operationId`.
-    pub const JOINED: &str = "joined";
-    /// The id is taken. Subject: `operationId`, `existingFingerprint`, `requestedFingerprint`,
-    /// `status`, `runId`.
-    pub const OPERATION_ID_CONFLICT: &str = "operation_id_conflict";
-    /// A resource is held. Subject: `resource`, `holder`, `requestedBy`, `waitedMs`.
-    pub const RESOURCE_CONFLICT: &str = "resource_conflict";
-    /// Nobody runs the unfinished operation. Subject: `operationId`, `status`, `runId`.
-    pub const RECOVERY_REQUIRED: &str = "recovery_required";
-    /// The submission no longer waits for the operation of another. Subject: `operationId`.
-    pub const JOIN_ABANDONED: &str = "join_abandoned";
-    /// The domain takes nothing any more.
-    pub const DOMAIN_CLOSED: &str = "domain_closed";
-    /// The Run takes nothing any more, or does not exist. Subject: `runId`, `problem`.
-    pub const RUN_CLOSED: &str = "run_closed";
-    /// The Run has an operation without a result. Subject: `runId`, `operationId`, `status`.
-    pub const RUN_UNFINISHED: &str = "run_unfinished";
-    /// The Run has ended in another way. Subject: `runId`, `status`.
-    pub const RUN_ENDED: &str = "run_ended";
-    /// There is no such Run. Subject: `runId`.
-    pub const RUN_NOT_FOUND: &str = "run_not_found";
-    /// No helper could hold the command.
-    pub const HELPER_FAILED: &str = "helper_failed";
-    /// The system refused something. Subject: `errno` where there is one.
-    pub const SYSTEM: &str = "system";
-    /// The journal refused a commit.
-    pub const JOURNAL_FAILED: &str = "journal_failed";
-    /// The journal could not be read.
-    pub const JOURNAL_UNREADABLE: &str = "journal_unreadable";
-    /// Stored output could not be read. Subject: `operationId`.
-    pub const OUTPUT_UNREADABLE: &str = "output_unreadable";
-    /// The operation ended and its result could not be recorded. Subject: `result`.
-    pub const NOT_RECORDED: &str = "not_recorded";
-    /// The arbiter broke a rule of its own.
-    pub const INTERNAL: &str = "internal";
+    named! { &str;
+        /// The first request was not `kernel.hello`, or a later one was.
+        NOT_GREETED = "not_greeted";
+        /// The two releases cannot speak to each other. Subject: `protocol`, `release`, `operations`.
+        VERSION = "version";
+        /// The client has another user, group, namespace or confinement than the arbiter, which would lend
+        /// it its own. Subject: `differs`.
+        STANDING = "standing";
+        /// A bound of the arbiter was hit. Subject: `limit`, `max`.
+        LIMIT = "limit";
+        /// The arbiter ends. Another one can be started when it is gone.
+        SHUTTING_DOWN = "shutting_down";
+        /// The arbiter was to end only if nothing runs. Subject: `operations`.
+        RUNNING = "running";
+        /// A value of the request cannot be what it says it is.
+        INVALID = "invalid";
+        /// There is no such operation. Subject: `operationId`.
+        NOT_FOUND = "not_found";
+        /// The operation has ended. Subject: `operationId`.
+        ALREADY_COMPLETED = "already_completed";
+        /// Only whoever started the operation can do that. Subject: `operationId`.
+        JOINED = "joined";
+        /// The id is taken. Subject: `operationId`, `existingFingerprint`, `requestedFingerprint`,
+        /// `status`, `runId`.
+        OPERATION_ID_CONFLICT = "operation_id_conflict";
+        /// A resource is held. Subject: `resource`, `holder`, `requestedBy`, `waitedMs`.
+        RESOURCE_CONFLICT = "resource_conflict";
+        /// Nobody runs the unfinished operation. Subject: `operationId`, `status`, `runId`.
+        RECOVERY_REQUIRED = "recovery_required";
+        /// The submission no longer waits for the operation of another. Subject: `operationId`.
+        JOIN_ABANDONED = "join_abandoned";
+        /// The domain takes nothing any more.
+        DOMAIN_CLOSED = "domain_closed";
+        /// The Run takes nothing any more, or does not exist. Subject: `runId`, `problem`.
+        RUN_CLOSED = "run_closed";
+        /// The Run has an operation without a result. Subject: `runId`, `operationId`, `status`.
+        RUN_UNFINISHED = "run_unfinished";
+        /// The Run has ended in another way. Subject: `runId`, `status`.
+        RUN_ENDED = "run_ended";
+        /// There is no such Run. Subject: `runId`.
+        RUN_NOT_FOUND = "run_not_found";
+        /// No helper could hold the command.
+        HELPER_FAILED = "helper_failed";
+        /// The system refused something. Subject: `errno` where there is one.
+        SYSTEM = "system";
+        /// The journal refused a commit.
+        JOURNAL_FAILED = "journal_failed";
+        /// The journal could not be read.
+        JOURNAL_UNREADABLE = "journal_unreadable";
+        /// Stored output could not be read. Subject: `operationId`.
+        OUTPUT_UNREADABLE = "output_unreadable";
+        /// The operation ended and its result could not be recorded. Subject: `result`.
+        NOT_RECORDED = "not_recorded";
+        /// The arbiter broke a rule of its own.
+        INTERNAL = "internal";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_kinds_and_no_two_codes_are_the_same() {
+        let kinds: std::collections::BTreeSet<_> = kind::ALL.iter().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds.len(), kind::ALL.len());
+        let codes: std::collections::BTreeSet<_> = code::ALL.iter().map(|(code, _)| code).collect();
+        assert_eq!(codes.len(), code::ALL.len());
+    }
 }

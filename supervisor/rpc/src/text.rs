@@ -67,6 +67,29 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
+#[cfg(any(test, feature = "schema"))]
+impl schemars::JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A string of the system, which need not be UTF-8.",
+            "anyOf": [
+                { "type": "string", "description": "Itself, where it is UTF-8." },
+                {
+                    "type": "object",
+                    "description": "Its bytes in base64. UTF-8 may be sent this way as well.",
+                    "properties": { "base64": { "type": "string", "contentEncoding": "base64" } },
+                    "required": ["base64"],
+                    "additionalProperties": false
+                }
+            ]
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
-    ("xtask", &[]),
+    ("xtask", &["xioflow-rpc"]),
 ];
 
 const KERNEL: &[&str] = &[

@@ -5,6 +5,7 @@ mod field;
 mod helper;
 mod protocol;
 mod sources;
+mod wire;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -40,15 +41,18 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Checks all rules. With `bless`, first takes over the protocol's source as described.
+/// Checks all rules. With `bless`, first takes over the helper's protocol as described, and writes
+/// anew what is made from the types of clients and arbiter.
 pub(crate) fn run(bless: bool) -> Result<String, Failure> {
     if bless {
         protocol::bless()?;
+        wire::bless()?;
     }
     let files = tracked_files()?;
     let mut broken = report(&sources::check(&files)?);
     broken += report(&arrows::check()?);
     broken += report(&protocol::check()?);
+    broken += report(&wire::check()?);
     broken += report(&field::check()?);
     // Last, because it builds.
     broken += report(&helper::check()?);

@@ -1,0 +1,81 @@
+//! One line of everything, as it is on the wire. A test reads each as the type that it is of.
+
+use crate::method::{Method, Notice};
+
+/// The parameters of a request, as JSON.
+#[must_use]
+pub fn request_example(method: Method) -> &'static str {
+    match method {
+        Method::Hello => r#"{"protocol":1,"release":"0.1.0","client":"xioflow run"}"#,
+        Method::Shutdown => r#"{"running":"refuse"}"#,
+        Method::Status | Method::LastReport => "{}",
+        Method::SaveTask => r#"{"name":"nightly build","meta":{"branch":"main"}}"#,
+        Method::OpenRun => r#"{"name":"nightly build","config":{"targets":["all"]}}"#,
+        Method::FindRun => r#"{"runId":"run-1"}"#,
+        Method::ReportRun => r#"{"runId":"run-1","status":"succeeded"}"#,
+        Method::ExecProcess => {
+            r#"{"operationId":"build-7","command":{"program":"make","args":["-j4","all"],"inheritEnv":true},"caller":{"folder":"/srv/build","variables":[["PATH","/usr/bin:/bin"]],"umask":18},"timeoutMs":600000,"leases":["tree"],"waitMs":10000,"output":"descriptors","descriptors":["stdout","stderr"]}"#
+        }
+        Method::Attach => {
+            r#"{"operationId":"build-7","output":"descriptors","descriptors":["stdout","stderr"]}"#
+        }
+        Method::Cancel => r#"{"operationId":"build-7","manner":"interrupt","graceMs":5000}"#,
+        Method::Stop => r#"{"request":4,"manner":"terminate","graceMs":2000}"#,
+        Method::Suspend | Method::Resume => r#"{"request":4}"#,
+        Method::CloseStream => r#"{"request":4,"stream":"stdout"}"#,
+        Method::GetOperation => r#"{"operationId":"build-7"}"#,
+        Method::ListOperations => r#"{"limit":10,"unfinished":true}"#,
+        Method::ReadOutput => {
+            r#"{"operationId":"build-7","stream":"stdout","from":0,"maxBytes":65536}"#
+        }
+        Method::ReadEvents => r#"{"after":120,"limit":100,"operationId":"build-7"}"#,
+        Method::Subscribe => r#"{"after":120}"#,
+    }
+}
+
+/// The result that the answer to it has, as JSON.
+#[must_use]
+pub fn answer_example(method: Method) -> &'static str {
+    match method {
+        Method::Hello => {
+            r#"{"protocol":1,"release":"0.1.0","pid":4711,"startedAt":"2026-11-30T12:00:00.000Z"}"#
+        }
+        Method::Shutdown => r#"{"operations":0}"#,
+        Method::Status => {
+            r#"{"pid":4711,"release":"0.1.0","startedAt":"2026-11-30T12:00:00.000Z","idleMs":30000,"shuttingDown":false,"connections":1,"inFlight":[{"operationId":"build-7","runId":"run-1","clients":1,"detached":false}],"artifactBytes":4096,"artifactMaxBytes":34359738368}"#
+        }
+        Method::SaveTask => r#"{"taskId":"task-1"}"#,
+        Method::OpenRun | Method::FindRun => r#"{"runId":"run-1"}"#,
+        Method::ReportRun => r#"{"status":"succeeded"}"#,
+        Method::ExecProcess => r#"{"operationId":"build-7","runId":"run-1","joined":false}"#,
+        Method::Attach => r#"{"operationId":"build-7","runId":"run-1","joined":true}"#,
+        Method::Cancel | Method::Stop | Method::Suspend | Method::Resume | Method::CloseStream => {
+            "{}"
+        }
+        Method::GetOperation => r#"{"operationId":"build-7","status":"active"}"#,
+        Method::ListOperations => r#"{"operations":[{"operationId":"build-7","status":"active"}]}"#,
+        Method::ReadOutput => r#"{"base64":"b2sK","len":3,"complete":true,"gap":null}"#,
+        Method::LastReport => {
+            r#"{"decisions":[{"operationId":"build-6","case":"B","verdict":"settled_by_last_word","evidence":"its helper left a last word"}]}"#
+        }
+        Method::ReadEvents => {
+            r#"{"events":[{"seq":121,"type":"OPERATION_STATUS_TRANSITION","operationId":"build-7"}],"after":121}"#
+        }
+        Method::Subscribe => r#"{"after":120}"#,
+    }
+}
+
+/// The news of a notice, as JSON.
+#[must_use]
+pub fn notice_example(notice: Notice) -> &'static str {
+    match notice {
+        Notice::Chunk => r#"{"request":4,"stream":"stdout","offset":0,"base64":"b2sK"}"#,
+        Notice::Gap => r#"{"request":4,"stream":"stdout","from":3,"to":70003,"why":null}"#,
+        Notice::Result => {
+            r#"{"request":4,"operationId":"build-7","result":{"operationId":"build-7","status":"succeeded","exitCode":0},"outputOmitted":false}"#
+        }
+        Notice::Event => {
+            r#"{"event":{"seq":122,"type":"OPERATION_RESULT_RECORDED","operationId":"build-7"}}"#
+        }
+    }
+}
