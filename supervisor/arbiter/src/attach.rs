@@ -11,7 +11,7 @@ use crate::chunks::Chunks;
 use crate::client::Pending;
 use crate::command::held_bytes;
 use crate::descriptors::Descriptors;
-use crate::finish::{Passing, finish, start_passing};
+use crate::finish::{Passing, await_output, finish, start_passing};
 use crate::limits::STACK_BYTES;
 use crate::pass_on::Sink;
 use crate::refusal;
@@ -39,8 +39,9 @@ pub(crate) fn start(shared: &Arc<Shared>, domain: &Arc<Domain>, following: Follo
         .stack_size(STACK_BYTES)
         .spawn(move || follow(&of_thread, domain, following));
     if let Err(error) = thread {
-        pending.refuse(refusal::of_act("start a thread", &error));
-        shared.sessions.end(&session);
+        shared.sessions.end(&session, || {
+            pending.refuse(refusal::of_act("start a thread", &error));
+        });
     }
 }
 
@@ -57,13 +58,15 @@ fn follow(shared: &Arc<Shared>, domain: Arc<Domain>, following: Following) {
     match attached {
         Ok((attachment, passing)) => {
             let result = attachment.wait();
-            finish(&pending, &asked.operation_id, result, passing);
+            await_output(passing);
+            shared
+                .sessions
+                .end(&session, || finish(&pending, &asked.operation_id, result));
         }
-        Err(fault) => {
+        Err(fault) => shared.sessions.end(&session, || {
             pending.refuse(fault);
-        }
+        }),
     }
-    shared.sessions.end(&session);
 }
 
 fn begin(

@@ -2,14 +2,16 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
+use rustix::process::{Resource, Rlimit};
 use xioflow_kernel::{
-    Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_MAX_STORED_BYTES,
+    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_MAX_STORED_BYTES,
     DEFAULT_TIMEOUT_GRACE, Domain, OperationBuilder, Stdin,
 };
 use xioflow_rpc::operation::{self, ExecProcess};
@@ -19,6 +21,7 @@ use crate::convert::{descendants, millis_or};
 use crate::descriptors::Descriptors;
 use crate::limits::{
     HELD_OUTPUT_MAX_BYTES, LEASE_MAX_BYTES, LEASES_MAX, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES,
+    RESOURCE_LIMITS_MAX, VARIABLES_MAX,
 };
 use crate::refusal::{self, invalid};
 
@@ -27,8 +30,10 @@ pub(crate) fn operation(
     domain: &Domain,
     asked: ExecProcess,
     mut descriptors: Descriptors,
+    open_files: Rlimit,
 ) -> Result<OperationBuilder, Fault> {
-    check_leases(&asked.leases)?;
+    check_counts(&asked)?;
+    let caller = caller(asked.caller, open_files)?;
     let stdin = stdin(asked.stdin, descriptors.stdin.take())?;
     let command = command(asked.command).stdin(stdin);
     let operation = match &asked.run_id {
@@ -37,6 +42,7 @@ pub(crate) fn operation(
     };
     let mut operation = operation
         .map_err(|error| refusal::of_execute(&error))?
+        .caller(caller)
         .timeout_grace(millis_or(asked.timeout_grace_ms, DEFAULT_TIMEOUT_GRACE))
         .wait(Duration::from_millis(asked.wait_ms))
         .max_output_bytes(held_bytes(asked.max_output_bytes))
@@ -77,23 +83,50 @@ fn checked_name(name: String) -> Result<String, Fault> {
     Ok(name)
 }
 
-fn check_leases(leases: &[String]) -> Result<(), Fault> {
-    if leases.len() > LEASES_MAX {
-        let message = format!(
-            "an operation can have {LEASES_MAX} resources, not {}",
-            leases.len()
-        );
-        return Err(refusal::limit(message, "leases", LEASES_MAX as u64));
+/// Refuses more of anything than it can have in earnest. Some of it is compared each with each.
+fn check_counts(asked: &ExecProcess) -> Result<(), Fault> {
+    let longest = asked.leases.iter().map(String::len).max();
+    let counts = [
+        ("leases", asked.leases.len(), LEASES_MAX),
+        ("leaseBytes", longest.unwrap_or(0), LEASE_MAX_BYTES),
+        ("env", asked.command.env.len(), VARIABLES_MAX),
+        ("variables", asked.caller.variables.len(), VARIABLES_MAX),
+        ("limits", asked.caller.limits.len(), RESOURCE_LIMITS_MAX),
+    ];
+    match counts.into_iter().find(|(_, count, max)| count > max) {
+        None => Ok(()),
+        Some((name, count, max)) => {
+            let message = format!("the request has {count} for {name}, at most {max} are allowed");
+            Err(refusal::limit(message, name, max as u64))
+        }
     }
-    if leases.iter().any(|lease| lease.len() > LEASE_MAX_BYTES) {
-        let message = format!("a resource's name has at most {LEASE_MAX_BYTES} bytes");
-        return Err(refusal::limit(
-            message,
-            "leaseBytes",
-            LEASE_MAX_BYTES as u64,
-        ));
+}
+
+/// Whoever asks. Without a limit of open files the command has the one that this process was started with,
+/// not the one that it has raised for itself.
+fn caller(asked: operation::Caller, open_files: Rlimit) -> Result<Caller, Fault> {
+    let folder = asked.folder.map(|folder| PathBuf::from(folder.0));
+    if folder.is_none() && asked.folder_gone.is_some() {
+        return Err(invalid("a caller's folder that is gone has a name"));
     }
-    Ok(())
+    let variables = asked.variables.into_iter();
+    let variables = variables.map(|(name, value)| (name.0, value.0)).collect();
+    let nofile = Resource::Nofile as u32;
+    let mut caller =
+        Caller::new(folder, variables).limit(nofile, open_files.current, open_files.maximum);
+    for limit in asked.limits {
+        caller = caller.limit(limit.resource, limit.soft, limit.hard);
+    }
+    if let Some(errno) = asked.folder_gone {
+        caller = caller.folder_is_gone(errno);
+    }
+    if let Some(umask) = asked.umask {
+        caller = caller.umask(umask);
+    }
+    if let Some(nice) = asked.nice {
+        caller = caller.nice(nice);
+    }
+    Ok(caller)
 }
 
 fn command(asked: operation::Command) -> Command {

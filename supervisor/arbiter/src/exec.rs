@@ -14,7 +14,7 @@ use crate::chunks::Chunks;
 use crate::client::Pending;
 use crate::command;
 use crate::descriptors::Descriptors;
-use crate::finish::{Passing, finish, start_passing};
+use crate::finish::{Passing, await_output, finish, start_passing};
 use crate::limits::STACK_BYTES;
 use crate::pass_on::Sink;
 use crate::refusal;
@@ -42,8 +42,9 @@ pub(crate) fn start(shared: &Arc<Shared>, domain: &Arc<Domain>, submission: Subm
         .stack_size(STACK_BYTES)
         .spawn(move || execute(&of_thread, domain, submission));
     if let Err(error) = thread {
-        pending.refuse(refusal::of_act("start a thread", &error));
-        shared.sessions.end(&session);
+        shared.sessions.end(&session, || {
+            pending.refuse(refusal::of_act("start a thread", &error));
+        });
     }
 }
 
@@ -64,13 +65,15 @@ fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
     match executed {
         Ok((operation_id, result, passing)) => {
             accept_late(&pending, &result);
-            finish(&pending, &operation_id, result, passing);
+            await_output(passing);
+            shared
+                .sessions
+                .end(&session, || finish(&pending, &operation_id, result));
         }
-        Err(fault) => {
+        Err(fault) => shared.sessions.end(&session, || {
             pending.refuse(fault);
-        }
+        }),
     }
-    shared.sessions.end(&session);
 }
 
 /// One that was answered from the record, or could not start, was never active.
@@ -96,7 +99,7 @@ fn prepare(
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))
     });
-    let mut operation = command::operation(domain, asked, descriptors)?;
+    let mut operation = command::operation(domain, asked, descriptors, shared.open_files)?;
     session.has_canceller(&operation.canceller());
     shared.sessions.is_of(session, operation.operation_id());
     let passing = match sink {

@@ -45,17 +45,20 @@ pub(crate) fn start_passing(
     }
 }
 
+/// Waits until all of the output is passed on, where that has to be before the result.
+pub(crate) fn await_output(passing: Option<Passing>) {
+    if let Some(passing) = passing.filter(|it| it.is_awaited) {
+        // A panic would have ended the process.
+        passing.thread.join().ok();
+    }
+}
+
 /// Tells the end of a request that was accepted, or refuses one that was not.
 pub(crate) fn finish(
     pending: &Pending,
     operation_id: &str,
     result: Result<OperationResult, ExecuteError>,
-    passing: Option<Passing>,
 ) {
-    if let Some(passing) = passing.filter(|it| it.is_awaited) {
-        // A panic would have ended the process.
-        passing.thread.join().ok();
-    }
     match result {
         Ok(result) => tell(pending, ended(pending, result)),
         Err(error) => {

@@ -56,6 +56,12 @@ pub(crate) const NAME_MAX_BYTES: usize = 4096;
 pub(crate) const LEASES_MAX: usize = 1024;
 pub(crate) const LEASE_MAX_BYTES: usize = 4096;
 
+/// Variables of a command and of its caller, each. The system takes at most 6 MiB of them (execve(2)).
+pub(crate) const VARIABLES_MAX: usize = 16 * 1024;
+
+/// Resource limits of a caller. Linux has sixteen.
+pub(crate) const RESOURCE_LIMITS_MAX: usize = 64;
+
 /// How much of each output stream is held for a result at most. More than
 /// [`xioflow_rpc::operation::INLINE_MAX_BYTES`] does not travel anyway.
 pub(crate) const HELD_OUTPUT_MAX_BYTES: usize = xioflow_kernel::DEFAULT_MAX_OUTPUT_BYTES;

@@ -30,9 +30,6 @@ pub struct ArbiterOptions {
     pub helper: Option<PathBuf>,
     /// How long to wait for another owner to give the domain up.
     pub wait: Duration,
-    /// A lock that whoever started this process holds through this descriptor. It is closed once the
-    /// arbiter listens, or fails to.
-    pub start_lock: Option<OwnedFd>,
     /// Ends it from outside, for signals.
     pub shutdown: Option<ShutdownHandle>,
 }
@@ -44,7 +41,6 @@ impl Default for ArbiterOptions {
             client_grace: DEFAULT_CLIENT_GRACE,
             helper: None,
             wait: DEFAULT_WAIT,
-            start_lock: None,
             shutdown: None,
         }
     }

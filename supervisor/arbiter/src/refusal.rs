@@ -132,8 +132,10 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
     match error {
         ExecuteError::Invalid(_)
         | ExecuteError::InvalidId { .. }
-        | ExecuteError::InvalidTimeout { .. }
-        | ExecuteError::InvalidLease { .. } => refused(kind::INVALID, error),
+        | ExecuteError::InvalidTimeout { .. } => refused(kind::INVALID, error),
+        ExecuteError::InvalidLease { lease } => {
+            refused(kind::INVALID, error).about("lease", lease.as_str())
+        }
         ExecuteError::IdConflict {
             operation_id,
             existing_fingerprint,

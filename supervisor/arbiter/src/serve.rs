@@ -62,7 +62,7 @@ pub enum ServeError {
 /// [`ServeError`] if it cannot begin, or epoll(7) fails; the domain is then given up as well.
 pub fn serve(
     folder: &Path,
-    mut options: ArbiterOptions,
+    options: ArbiterOptions,
     ready: impl FnOnce(),
 ) -> Result<Ended, ServeError> {
     let failed = |act| {
@@ -73,7 +73,7 @@ pub fn serve(
         }
     };
     let own = Standing::of(std::process::id()).map_err(ServeError::Standing)?;
-    raise_open_files();
+    let open_files = raise_open_files();
     let mut domain = DomainOptions::default()
         .adopt_orphans(true)
         .wait(options.wait);
@@ -82,16 +82,15 @@ pub fn serve(
     }
     let domain = domain.open(folder)?;
     let listener = Listener::bind(domain.folder())?;
-    let start_lock = options.start_lock.take();
     let setup = Setup {
         domain: Arc::new(domain),
         listener,
         own,
         welcome: welcome(),
+        open_files,
         options,
     };
     let mut server = Server::new(setup).map_err(failed("set up a loop"))?;
-    drop(start_lock);
     ready();
     let ended = server.run().map_err(failed("wait for clients"))?;
     server.end();
@@ -108,14 +107,17 @@ fn welcome() -> Welcome {
 }
 
 /// An operation needs more descriptors here than its client does for it. What is refused stays as it is.
-fn raise_open_files() {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.map_or(OPEN_FILES_WANTED, |most| most.min(OPEN_FILES_WANTED));
-    if current.is_some_and(|current| current < wanted) {
+/// Gives the limit that was there before.
+fn raise_open_files() -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let most = before.maximum.unwrap_or(OPEN_FILES_WANTED);
+    let wanted = most.min(OPEN_FILES_WANTED);
+    if before.current.is_some_and(|current| current < wanted) {
         let raised = Rlimit {
             current: Some(wanted),
-            maximum,
+            maximum: before.maximum,
         };
         setrlimit(Resource::Nofile, raised).ok();
     }
+    before
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::process::Rlimit;
 use xioflow_facts::Standing;
 use xioflow_kernel::Domain;
 use xioflow_rpc::kernel::Welcome;
@@ -47,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) listener: Listener,
     pub(crate) own: Standing,
     pub(crate) welcome: Welcome,
+    /// The limit of open files that commands get where their client says none.
+    pub(crate) open_files: Rlimit,
     pub(crate) options: ArbiterOptions,
 }
 
@@ -89,6 +92,7 @@ impl Server {
             listener,
             own,
             welcome,
+            open_files,
             options,
         } = setup;
         let bell = Arc::new(Bell::new()?);
@@ -102,7 +106,7 @@ impl Server {
         if let Some(shutdown) = &options.shutdown {
             watch(shutdown, SHUTDOWN)?;
         }
-        let shared = Shared::new(Arc::clone(&bell), options.client_grace);
+        let shared = Shared::new(Arc::clone(&bell), options.client_grace, open_files);
         Ok(Self {
             epoll,
             listener,
@@ -218,7 +222,7 @@ impl Server {
     }
 
     fn is_over(&mut self, now: Instant) -> Option<Ended> {
-        let works = self.shared.sessions.count() > 0 || !self.questions.is_idle();
+        let works = !self.shared.sessions.are_over() || !self.questions.is_idle();
         if self.ending.has_begun() {
             let says = self.says_something();
             return self.ending.is_over(works, says, now).then_some(Ended::Told);

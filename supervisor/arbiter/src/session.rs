@@ -117,6 +117,8 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Table {
     sessions: HashMap<Key, Entry>,
+    /// Those that are over, and whose end is just being told.
+    telling: usize,
     waiting: Waiting,
     /// Nothing new is taken.
     closed: bool,
@@ -146,6 +148,7 @@ impl Sessions {
     pub(crate) fn new(bell: Arc<Bell>, client_grace: Duration) -> Self {
         let table = Table {
             sessions: HashMap::new(),
+            telling: 0,
             waiting: Waiting::new(client_grace),
             closed: false,
         };
@@ -216,18 +219,21 @@ impl Sessions {
         }
     }
 
-    /// Ends one: its result was told, or there is none.
-    pub(crate) fn end(&self, session: &Session) {
+    /// Ends one: there is its result, or there is none. The end is told by `tell`, after this, so that
+    /// whoever hears of it finds it over; but the arbiter does not end before it is told.
+    pub(crate) fn end(&self, session: &Session, tell: impl FnOnce()) {
         let mut table = self.lock();
         if let Some(entry) = table.sessions.remove(&session.key)
             && let Some(operation_id) = entry.operation_id
         {
-            table
-                .waiting
-                .end(&operation_id, entry.present, Instant::now());
+            let now = Instant::now();
+            table.waiting.end(&operation_id, entry.present, now);
         }
         table.sessions.shrink_to(64);
+        table.telling += 1;
         drop(table);
+        tell();
+        self.lock().telling -= 1;
         self.bell.ring();
     }
 
@@ -282,6 +288,12 @@ impl Sessions {
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.lock().sessions.len()
+    }
+
+    /// Whether there are none, and nothing is still to be told of one.
+    pub(crate) fn are_over(&self) -> bool {
+        let table = self.lock();
+        table.sessions.is_empty() && table.telling == 0
     }
 
     /// How many clients wait for an operation, and whether it goes on without any.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::process::Rlimit;
+
 use crate::bell::Bell;
 use crate::connection::Token;
 use crate::dispatch::ReadLine;
@@ -14,6 +16,8 @@ use crate::session::Sessions;
 pub(crate) struct Shared {
     pub(crate) bell: Arc<Bell>,
     pub(crate) sessions: Sessions,
+    /// The limit of open files that this process was started with.
+    pub(crate) open_files: Rlimit,
     /// Long lines that were looked at, for the loop to carry out.
     read: Mutex<Vec<(Token, ReadLine)>>,
     /// Outputs that are being passed on.
@@ -21,10 +25,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(bell: Arc<Bell>, client_grace: Duration) -> Self {
+    pub(crate) fn new(bell: Arc<Bell>, client_grace: Duration, open_files: Rlimit) -> Self {
         Self {
             sessions: Sessions::new(Arc::clone(&bell), client_grace),
             bell,
+            open_files,
             read: Mutex::default(),
             passing: AtomicUsize::new(0),
         }

@@ -166,7 +166,7 @@ pub mod kind {
         SHUTTING_DOWN = "shutting_down";
         /// The arbiter was to end only if nothing runs. Subject: `operations`.
         RUNNING = "running";
-        /// A value of the request cannot be what it says it is.
+        /// A value of the request cannot be what it says it is. Subject: `lease`, if it is one.
         INVALID = "invalid";
         /// There is no such operation. Subject: `operationId`.
         NOT_FOUND = "not_found";

@@ -91,3 +91,57 @@ fn it_refuses_to_end_while_something_runs_and_ends_when_told_to_wait() {
     client.wait_closed();
     assert!(!socket.exists());
 }
+
+#[test]
+fn a_command_has_what_its_caller_has() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut client = arbiter.client();
+    let nofile = rustix::process::Resource::Nofile as u32;
+    let caller = json!({
+        "folder": stage.path(""),
+        "variables": [["PATH", "/usr/bin:/bin"], ["MARK", "mine"], ["OTHER", "not"]],
+        "umask": 0o027,
+        "nice": 5,
+        "limits": [{ "resource": nofile, "soft": 123, "hard": 456 }],
+    });
+    let script = "pwd; umask; nice; ulimit -Sn; ulimit -Hn; echo $MARK $OTHER; cat";
+    stage.write("in", "input\n", 0o600);
+    let id = client.send(
+        "op.execProcess",
+        json!({
+            "command": {
+                "program": "/bin/sh", "args": ["-c", script],
+                "env": [["PATH", null], ["MARK", null]],
+            },
+            "stdin": { "from": "file", "path": "in" },
+            "caller": caller,
+        }),
+    );
+    let here = stage.path("");
+    let expected = format!(
+        "{}\n0027\n5\n123\n456\nmine\ninput\n",
+        here.display().to_string().trim_end_matches('/')
+    );
+    assert_eq!(client.result(id)["stdout"], expected);
+    // One that says nothing gets the limit that this process was started with, and nothing of its variables.
+    let id = client.submit("ulimit -Sn; env", json!({ "command": {
+        "program": "/bin/sh", "args": ["-c", "echo \"$HOME\"; command -p env"], "cwd": "/", "inheritEnv": true,
+    }}));
+    let stdout = client.result(id)["stdout"].as_str().unwrap().to_owned();
+    assert!(!stdout.contains("HOME="), "{stdout}");
+    // Where nothing is said of a folder, no path can be relative.
+    for command in [
+        json!({ "program": "/bin/true" }),
+        json!({ "program": "/bin/true", "cwd": "work" }),
+    ] {
+        let refused = client.refused("op.execProcess", json!({ "command": command }));
+        assert_eq!(refused["data"]["kind"], "invalid");
+    }
+    let gone = json!({ "folder": "/was/here", "folderGone": 2 });
+    let id = client.send(
+        "op.execProcess",
+        json!({ "command": { "program": "/bin/true" }, "caller": gone }),
+    );
+    assert_eq!(client.result(id)["spawnFailure"]["code"], "ENOENT");
+}

@@ -215,8 +215,10 @@ impl Client {
     /// The news of the end of a request.
     pub(crate) fn ended(&mut self, id: i64) -> Value {
         let message = self.wait_for("op.result", |it| {
-            it["method"] == "op.result" && it["params"]["request"] == id
+            let is_end = it["method"] == "op.result" && it["params"]["request"] == id;
+            is_end || (it["id"] == id && it["error"].is_object())
         });
+        assert!(message["error"].is_null(), "{message}");
         message["params"].clone()
     }
 
