@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xioflow_facts::{CannotTell, Standing};
+use xioflow_kernel::journal::OwnerRole;
 use xioflow_kernel::{DomainError, DomainOptions};
 use xioflow_rpc::PROTOCOL_VERSION;
 use xioflow_rpc::kernel::Welcome;
@@ -76,6 +77,7 @@ pub fn serve(
     let open_files = raise_open_files();
     let mut domain = DomainOptions::default()
         .adopt_orphans(true)
+        .role(OwnerRole::Arbiter)
         .wait(options.wait);
     if let Some(helper) = &options.helper {
         domain = domain.helper(helper);

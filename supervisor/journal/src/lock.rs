@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::StorageError;
 use crate::folder::open_private;
+use crate::model::OwnerRole;
 
 /// A note is shorter than this; a longer file is not read as one.
 const NOTE_LEN_MAX: usize = 4096;
@@ -37,6 +38,16 @@ pub struct LockNote {
     pub acquired_at: String,
     /// The owner's host.
     pub hostname: String,
+    /// For whom it owns the domain; `None` in a note of a release that did not say, or that says
+    /// something which this release does not know.
+    #[serde(default, deserialize_with = "known_role")]
+    pub role: Option<OwnerRole>,
+}
+
+/// A name that is not known is no reason not to read the rest.
+fn known_role<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OwnerRole>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.and_then(|name| name.parse().ok()))
 }
 
 /// What can be learned of a domain's owner without disturbing it.
@@ -368,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn notes_of_other_releases_are_read() {
+        let role = |role: &str| {
+            let text =
+                format!(r#"{{"domainId":"d","ownerPid":7,"acquiredAt":"t","hostname":"h"{role}}}"#);
+            serde_json::from_str::<LockNote>(&text).unwrap().role
+        };
+        assert_eq!(role(""), None);
+        assert_eq!(role(r#","role":null"#), None);
+        assert_eq!(role(r#","role":"of tomorrow""#), None);
+        assert_eq!(role(r#","role":"embedded""#), Some(OwnerRole::Embedded));
+    }
+
+    #[test]
     fn a_note_is_read_back_and_a_shorter_one_leaves_no_rest() {
         let folder = tempfile::tempdir().unwrap();
         let path = lock_in(&folder);
@@ -377,6 +401,7 @@ mod tests {
             owner_pid: 7,
             acquired_at: "1970-01-01T00:00:00.000Z".into(),
             hostname: "host".into(),
+            role: Some(OwnerRole::Arbiter),
         };
         for name in ["a long name", "b"] {
             note.domain_id = name.into();

@@ -168,6 +168,16 @@ named! {
 }
 
 named! {
+    /// For whom a process owns a domain.
+    OwnerRole {
+        /// For itself: it executes what it was started for, and serves nobody.
+        Embedded = "embedded",
+        /// For others: it is the arbiter of the domain.
+        Arbiter = "arbiter",
+    }
+}
+
+named! {
     /// One of a command's two output streams.
     Stream {
         /// Standard output.

@@ -16,6 +16,7 @@ use crate::header::{FileError, Header};
 use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
 use crate::main_file::MainFile;
+use crate::model::OwnerRole;
 use crate::owner::{self, Claim, DEFAULT_DOMAIN_ID};
 use crate::{clock, create, schema};
 
@@ -24,12 +25,24 @@ use crate::{clock, create, schema};
 const FOLDER_ATTEMPTS_MAX: u32 = 16;
 
 /// How to open a domain.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenOptions {
     /// How long to wait for another owner to leave. Zero: not at all.
     pub wait: Duration,
     /// The name of the domain. `None` takes the name that it has; a new one becomes `default`.
     pub domain_id: Option<String>,
+    /// For whom the domain is owned. It only says so to others.
+    pub role: OwnerRole,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            wait: Duration::ZERO,
+            domain_id: None,
+            role: OwnerRole::Embedded,
+        }
+    }
 }
 
 /// Why a domain could not be opened. Nothing was changed and no lock is left behind.
@@ -74,8 +87,14 @@ pub enum OpenError {
 fn describe(owner: Option<&LockNote>) -> String {
     owner.map_or_else(String::new, |note| {
         format!(
-            " by process {} on {} since {}",
-            note.owner_pid, note.hostname, note.acquired_at
+            " by {} {} on {} since {}",
+            match note.role {
+                Some(OwnerRole::Arbiter) => "its arbiter, process",
+                Some(OwnerRole::Embedded) | None => "process",
+            },
+            note.owner_pid,
+            note.hostname,
+            note.acquired_at
         )
     })
 }
@@ -243,7 +262,7 @@ fn claim(
         .map(|claim| claim.domain_id);
     let domain_id = choose_name(dir, known, options.domain_id.as_deref())?;
     let claim = owner::take(&transaction, &domain_id, clock::now_ms()).map_err(context())?;
-    lock.write_note(&note(&claim))
+    lock.write_note(&note(&claim, options.role))
         .map_err(StorageError::context(&dir.lock(), "write"))?;
     transaction.commit().map_err(|e| {
         // The note speaks of an owner that never was. If it stays, it misleads people only.
@@ -270,11 +289,12 @@ fn choose_name(
     }
 }
 
-fn note(claim: &Claim) -> LockNote {
+fn note(claim: &Claim, role: OwnerRole) -> LockNote {
     LockNote {
         domain_id: claim.domain_id.clone(),
         owner_pid: claim.owner.pid,
         acquired_at: clock::rfc3339(claim.owner.acquired_at_ms),
         hostname: claim.owner.hostname.clone(),
+        role: Some(role),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use support::*;
 use xioflow_journal::{
-    CommitError, FenceReason, Journal, OpenError, OpenOptions, OwnerState, Query, Reader,
+    CommitError, FenceReason, Journal, OpenError, OpenOptions, OwnerRole, OwnerState, Query, Reader,
 };
 
 const LONG: Duration = Duration::from_secs(60);
@@ -20,6 +20,30 @@ fn waiting(wait: Duration) -> OpenOptions {
         wait,
         ..OpenOptions::default()
     }
+}
+
+#[test]
+fn an_owner_says_for_whom_it_is_one() {
+    let place = Place::new();
+    let options = OpenOptions {
+        role: OwnerRole::Arbiter,
+        ..OpenOptions::default()
+    };
+    let journal = Journal::open(place.root(), &options).unwrap();
+    let error = Journal::open(place.root(), &OpenOptions::default()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("in use by its arbiter, process ")
+    );
+    drop(journal);
+    let later = place.open();
+    let error = Journal::open(place.root(), &options).unwrap_err();
+    let OpenError::Owned { owner, .. } = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(owner.unwrap().role, Some(OwnerRole::Embedded));
+    drop(later);
 }
 
 #[test]
@@ -38,6 +62,7 @@ fn a_second_owner_is_refused_and_told_of_the_first() {
     assert_eq!(note.owner_pid, std::process::id());
     assert_eq!(note.hostname, journal.claim().hostname);
     assert_eq!(note.domain_id, "default");
+    assert_eq!(note.role, Some(OwnerRole::Embedded));
     assert!(note.acquired_at.ends_with('Z'));
     assert!(matches!(
         Journal::open(place.root(), &waiting(Duration::from_millis(10))),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, Query, ReadError, Stream};
+use xioflow_journal::{Journal, OpenOptions, OperationStatus, OwnerRole, Query, ReadError, Stream};
 
 use crate::admission::Leases;
 use crate::command::Command;
@@ -58,6 +58,7 @@ pub struct DomainOptions {
     adopt_orphans: bool,
     patience: HelperPatience,
     max_artifact_bytes: u64,
+    role: OwnerRole,
 }
 
 impl Default for DomainOptions {
@@ -70,6 +71,7 @@ impl Default for DomainOptions {
             adopt_orphans: false,
             patience: HelperPatience::default(),
             max_artifact_bytes: DEFAULT_MAX_ARTIFACT_BYTES,
+            role: OwnerRole::Embedded,
         }
     }
 }
@@ -136,6 +138,15 @@ impl DomainOptions {
         self
     }
 
+    /// Says for whom this process will own the domain; for itself by default. Others read it in the
+    /// lock file ([`LockNote::role`](xioflow_journal::LockNote::role)): an arbiter that ends is waited
+    /// for where a host that has the domain for itself is not.
+    #[must_use]
+    pub fn role(mut self, role: OwnerRole) -> Self {
+        self.role = role;
+        self
+    }
+
     /// Opens the domain in this folder, making it if it is not there.
     ///
     /// On return this process owns the domain, and everything that an earlier owner left
@@ -157,6 +168,7 @@ impl DomainOptions {
         let helpers = Helpers::new(program, 1, self.warm_helpers)?;
         let options = OpenOptions {
             wait: self.wait,
+            role: self.role,
             ..OpenOptions::default()
         };
         let journal = Journal::open(&folder, &options)?;

@@ -86,9 +86,13 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
 fn text(status: &Status) -> Result<String, Failure> {
     let owner = match (&status.owner.note, &status.owner.why) {
         (Some(note), _) => {
+            let role = note.role.map(|role| format!(" ({role})"));
             format!(
-                "process {} on {} since {}",
-                note.owner_pid, note.hostname, note.acquired_at
+                "process {}{} on {} since {}",
+                note.owner_pid,
+                role.unwrap_or_default(),
+                note.hostname,
+                note.acquired_at
             )
         }
         (None, Some(why)) => format!("cannot tell ({why})"),

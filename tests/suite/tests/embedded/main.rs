@@ -14,6 +14,7 @@ mod joining;
 mod leases;
 mod record;
 mod recovery;
+mod role;
 mod runs;
 mod start_failure;
 mod stdin;
