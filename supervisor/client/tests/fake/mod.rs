@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use xioflow_client::Daemon;
 use xioflow_rpc::SOCKET_NAME;
@@ -117,6 +118,9 @@ fn stray_descriptors() -> usize {
 }
 
 fn serve(domain: &Path, daemon: Daemon) {
+    // One that ends has the domain until it is gone; only who has it may touch the socket.
+    let owned = File::create(domain.join("domain.lock")).unwrap();
+    flock(&owned, FlockOperation::LockExclusive).unwrap();
     let socket = domain.join(SOCKET_NAME);
     drop(fs::remove_file(&socket));
     let listener = UnixListener::bind(&socket).unwrap();
@@ -152,7 +156,8 @@ fn answer(stream: &UnixStream, socket: &Path) {
                 reply(stream, &asked, "error", &error);
             }
             _ => {
-                fs::remove_file(socket).unwrap();
+                // Another connection may have asked for the end as well.
+                drop(fs::remove_file(socket));
                 reply(stream, &asked, "result", &json!({"operations": 0}));
                 process::exit(0);
             }
