@@ -106,6 +106,14 @@ pub enum StartError {
         /// The program.
         program: PathBuf,
     },
+    /// The program is of another release than this one, and their protocols differ.
+    #[error("{mismatch}, although it was just started: {} is that other release; install both from one release", program.display())]
+    OtherProgram {
+        /// The program.
+        program: PathBuf,
+        /// The two.
+        mismatch: Box<Mismatch>,
+    },
     /// It is not ready yet, and goes on.
     #[error("the arbiter (process {pid}) is not ready yet; try again, or look into {}", log.display())]
     Slow {
@@ -169,7 +177,8 @@ impl Starter {
     /// Connects to the arbiter of a domain. Where there is none, makes the folder if need be and
     /// starts one, waiting for at most `patience` in all.
     ///
-    /// An arbiter that is older than this program is ended and replaced if it runs nothing.
+    /// An arbiter that is older than this program is ended and replaced if it runs nothing. If the
+    /// program to be started is older as well, its arbiter is used all the same.
     ///
     /// # Errors
     /// [`StartError`]; none of them leaves the lock held. An arbiter that is [`StartError::Slow`] keeps
@@ -192,11 +201,32 @@ impl Starter {
                 return Ok(connection);
             }
             launch(self, &endpoint, gate, deadline)?;
+            if let Some(connection) = self.attach_to_started(&endpoint, hello)? {
+                return Ok(connection);
+            }
         }
-        let last = attach(&endpoint, hello, deadline)?;
-        last.ok_or_else(|| StartError::Vanished {
+        Err(StartError::Vanished {
             path: endpoint.path().to_owned(),
         })
+    }
+
+    /// Connects to the arbiter that was just started. To replace one that is older than this program
+    /// would only start the same again.
+    fn attach_to_started(
+        &self,
+        endpoint: &Endpoint,
+        hello: &Hello,
+    ) -> Result<Option<Connection>, StartError> {
+        match endpoint.connect(hello) {
+            Ok(connection) => Ok(Some(connection)),
+            Err(ConnectError::NoArbiter) => Ok(None),
+            Err(ConnectError::Refused(fault)) if is_ending(&fault) => Ok(None),
+            Err(ConnectError::Version(mismatch)) => Err(StartError::OtherProgram {
+                program: self.program.clone(),
+                mismatch,
+            }),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -75,6 +75,10 @@ const TESTS: &[(&str, fn())] = &[
         an_older_arbiter_that_is_busy_is_used_or_named,
     ),
     (
+        "a_program_that_is_older_than_its_client_is_started_once",
+        a_program_that_is_older_than_its_client_is_started_once,
+    ),
+    (
         "an_older_client_is_to_be_updated",
         an_older_client_is_to_be_updated,
     ),
@@ -412,6 +416,24 @@ fn an_older_arbiter_that_is_busy_is_used_or_named() {
         assert!(said.contains(part), "{said}");
     }
     assert_eq!(domain.starts(), 1);
+}
+
+fn a_program_that_is_older_than_its_client_is_started_once() {
+    let domain = Domain::new();
+    let used = domain.attach(&starter(&[]), &hello("0.2.0")).unwrap();
+    assert_eq!(used.welcome().release, "0.1.0");
+    assert_eq!(domain.starts(), 1);
+    let newer = Hello {
+        protocol: 2,
+        ..hello("0.2.0")
+    };
+    let named = domain.attach(&starter(&[]), &newer);
+    let Err(error @ StartError::OtherProgram { .. }) = named else {
+        panic!("{named:?}");
+    };
+    let said = error.to_string();
+    assert!(said.contains("0.1.0") && said.contains("start-"), "{said}");
+    assert_eq!(domain.starts(), 2);
 }
 
 fn an_older_client_is_to_be_updated() {
