@@ -141,6 +141,23 @@ impl DomainOptions {
     /// Says for whom this process will own the domain; for itself by default. Others read it in the
     /// lock file ([`LockNote::role`](xioflow_journal::LockNote::role)): an arbiter that ends is waited
     /// for where a host that has the domain for itself is not.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let (folder, helper) = (stage.domain(), stage.program("xioflow-reaper"));
+    /// use xioflow_kernel::DomainOptions;
+    /// use xioflow_kernel::journal::{OwnerRole, OwnerState, Reader};
+    ///
+    /// let options = DomainOptions::default().helper(helper).role(OwnerRole::Arbiter);
+    /// let domain = options.open(&folder)?;
+    /// let OwnerState::Held { note: Some(note) } = Reader::open(&folder)?.owner_state() else {
+    ///     panic!("this process owns it");
+    /// };
+    /// assert_eq!(note.role, Some(OwnerRole::Arbiter));
+    /// # drop(domain);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn role(mut self, role: OwnerRole) -> Self {
         self.role = role;

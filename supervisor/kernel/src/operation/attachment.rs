@@ -20,6 +20,31 @@ use crate::result::{OperationResult, Reuse};
 /// It counts among those who wait for the operation ([`crate::InFlight::joiners`]) until it is
 /// dropped or has been waited for, and keeps the domain open as long. The operation never waits for
 /// it, and is never stopped through it.
+///
+/// # Examples
+/// ```
+/// # let stage = xioflow_kit::Stage::new();
+/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+/// # let domain = options.open(stage.domain())?;
+/// use std::sync::mpsc;
+/// use xioflow_kernel::{Command, ExecuteError};
+///
+/// let (tell, told) = mpsc::channel();
+/// let server = domain.operation(Command::new("/bin/sleep").arg("600"))?.id("server");
+/// let server = server.when_active(move |active| drop(tell.send(active))).start()?;
+/// told.recv()?;
+///
+/// let mut attached = domain.attach("server")?;
+/// let output = attached.take_subscription();
+/// let printer = std::thread::spawn(move || while output.next_piece().is_some() {});
+/// attached.canceller().cancel()?; // it has seen enough; the server goes on
+/// assert!(matches!(attached.wait(), Err(ExecuteError::JoinAbandoned { .. })));
+/// printer.join().expect("no panic");
+///
+/// server.canceller().cancel()?;
+/// server.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Attachment {
     inner: Arc<Inner>,

@@ -149,6 +149,52 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Nobody is told of bytes that are nowhere as if they could be read.
+#[test]
+fn what_is_not_stored_is_a_gap_that_cannot_be_read() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let script = format!(
+        "head -c 200000 /dev/zero; until [ -e {} ]; do :; done; echo end",
+        text(&stage.path("gate"))
+    );
+    let mut operation = domain.operation(shell(&stage, &script)).expect("a builder");
+    let output = operation.subscribe();
+    let operation = operation.id("much").max_stored_bytes(4000);
+    let running = operation.start().expect("a thread");
+    let mut printed = 0;
+    while printed < 200_000 {
+        match output.next_piece().expect("it prints") {
+            Piece::Data { bytes, .. } => printed += bytes.len() as u64,
+            Piece::Gap { from, to, .. } => printed += to - from,
+        }
+    }
+    let attached = domain.attach("much").expect("it runs");
+    open_gate(&stage);
+    let gap = Piece::Gap {
+        stream: Stream::Stdout,
+        from: 0,
+        to: 200_000,
+    };
+    let output = attached.subscription();
+    assert_eq!(output.next_piece(), Some(gap));
+    let read = |at| output.read_gap(Stream::Stdout, at, &mut [0; 100]);
+    assert_eq!(read(0).expect("stored"), 100);
+    assert_eq!(read(100_000).expect("no error"), 0);
+    let end = Piece::Data {
+        stream: Stream::Stdout,
+        offset: 200_000,
+        bytes: b"end\n".to_vec(),
+    };
+    assert_eq!(output.next_piece(), Some(end));
+    let result = attached.wait().expect("a result");
+    assert_eq!(Some(result.stdout_bytes), Some(200_004));
+    assert_eq!(
+        result.stdout_gap,
+        running.wait().expect("a result").stdout_gap
+    );
+}
+
 /// An attachment is whole however near the end it comes, or there is none.
 #[test]
 fn one_that_comes_at_the_end_gets_all_or_is_told() {

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
 use xioflow_kit::{Holder, Order, Stage, each_user};
-use xioflow_protocol::{Reply, Request, ResourceLimit};
+use xioflow_protocol::{Reply, Request, ResourceLimit, Stage as Step};
 
-use crate::until_empty;
+use crate::{until_empty, until_failure};
 
 /// Runs the order to its end and returns what it printed.
 fn output(stage: &Stage, order: &Order) -> Vec<u8> {
@@ -190,6 +191,41 @@ fn masks_limits_and_score_are_those_of_the_order() {
         order.launch.oom_score_adj = 300;
         assert_eq!(field(&text(stage, &order), "OomScoreAdj"), "300");
     });
+}
+
+/// Whoever has no privilege can give some of what he has away, and take nothing more.
+#[test]
+fn what_needs_privilege_is_refused_by_name() {
+    let stage = Stage::ordinary();
+    let mut order = Order::shell(&stage, "ulimit -n; nice");
+    let nofile = |hard| ResourceLimit {
+        resource: 7,
+        soft: 60,
+        hard,
+    };
+    order.launch.limits = vec![nofile(60)];
+    order.launch.nice = Some(3);
+    assert_eq!(text(&stage, &order), "60\n3\n");
+    let refused = |order: &Order| {
+        let mut holder = Holder::start(&stage);
+        holder.launch(order);
+        let failure = until_failure(&mut holder);
+        let subject = String::from_utf8(failure.subject.into()).expect("text");
+        (failure.stage, failure.errno, subject)
+    };
+    order.launch.limits = vec![nofile(u64::MAX)];
+    let subject = "RLIMIT_NOFILE: soft 60, hard unlimited".to_owned();
+    assert_eq!(
+        refused(&order),
+        (Step::Limits, Errno::PERM.raw_os_error(), subject)
+    );
+    order.launch.limits.clear();
+    order.launch.nice = Some(-5);
+    let subject = "nice value -5".to_owned();
+    assert_eq!(
+        refused(&order),
+        (Step::Limits, Errno::ACCESS.raw_os_error(), subject)
+    );
 }
 
 #[test]
