@@ -33,7 +33,7 @@ pub(crate) fn operation(domain: &Domain, asked: &GetOperation) -> Result<Value, 
         return document(OperationView::new(&operation, run.as_ref(), None));
     }
     let outputs = journal.outputs(id).map_err(|e| refusal::of_read(&e))?;
-    let artifacts = journal.dir().artifacts();
+    let artifacts = domain.folder().join("artifacts");
     let result = stored_result(&operation, &outputs, &artifacts, DEFAULT_MAX_OUTPUT_BYTES);
     let mut result = result.map_err(|error| refusal::of_stored(&error))?;
     let output_omitted = omit_long_output(&mut result);

@@ -96,7 +96,7 @@ impl Server {
             Method::Shutdown => self.shut_down(&request.decode_params()?, pending),
             Method::Status => {
                 let StatusOf {} = request.decode_params()?;
-                pending.answer(self.status());
+                pending.answer(self.status()?);
                 Ok(())
             }
             Method::ExecProcess => {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use xioflow_journal::{Query, ReadError};
+use xioflow_journal::{DomainDir, Query, ReadError};
 use xioflow_kernel::Domain;
 use xioflow_kernel::views::EventView;
 use xioflow_rpc::journal::EventNotice;
@@ -221,7 +221,8 @@ fn tell_all(domain: &Domain, subscriber: &mut Subscriber) -> Result<(), ReadErro
 /// A descriptor that is readable after a commit: the owner touches its lock file then (inotify(7)).
 fn watch_commits(domain: &Domain) -> io::Result<OwnedFd> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    inotify::add_watch(&watch, domain.journal().dir().lock(), WatchFlags::ATTRIB)?;
+    let lock = DomainDir::new(domain.folder())?.lock();
+    inotify::add_watch(&watch, lock, WatchFlags::ATTRIB)?;
     Ok(watch)
 }
 

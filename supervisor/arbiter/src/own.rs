@@ -11,6 +11,7 @@ use xioflow_rpc::refusal::{Fault, kind};
 use crate::client::Pending;
 use crate::connection::{Phase, Token};
 use crate::convert::millis_or;
+use crate::refusal::of_arbiter;
 use crate::server::Server;
 
 impl Server {
@@ -79,19 +80,25 @@ impl Server {
         self.shared.sessions.stop_all(manner, grace);
     }
 
-    pub(crate) fn status(&self) -> Status {
-        let artifacts = self.domain.artifact_bytes();
-        let in_flight = self.domain.in_flight().into_iter().map(|it| {
-            let clients = self.shared.sessions.clients_of(&it.operation_id);
-            let (clients, detached) = clients.unwrap_or_default();
-            InFlight {
-                operation_id: it.operation_id,
-                run_id: it.run_id,
-                clients: clients as u64,
-                detached,
-            }
-        });
-        Status {
+    pub(crate) fn status(&self) -> Result<Status, Fault> {
+        let failed = |error| of_arbiter(&error);
+        let artifacts = self.domain.artifact_bytes().map_err(failed)?;
+        let in_flight = self
+            .domain
+            .in_flight()
+            .map_err(failed)?
+            .into_iter()
+            .map(|it| {
+                let clients = self.shared.sessions.clients_of(&it.operation_id);
+                let (clients, detached) = clients.unwrap_or_default();
+                InFlight {
+                    operation_id: it.operation_id,
+                    run_id: it.run_id,
+                    clients: clients as u64,
+                    detached,
+                }
+            });
+        Ok(Status {
             pid: self.welcome.pid,
             release: self.welcome.release.clone(),
             started_at: self.welcome.started_at.clone(),
@@ -103,6 +110,6 @@ impl Server {
             in_flight: in_flight.collect(),
             artifact_bytes: artifacts.used,
             artifact_max_bytes: artifacts.max,
-        }
+        })
     }
 }

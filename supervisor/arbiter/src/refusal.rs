@@ -6,7 +6,7 @@ use std::io;
 
 use serde_json::Value;
 use xioflow_journal::ReadError;
-use xioflow_kernel::{ExecuteError, NotActive, OutputError, RunError, StoredError};
+use xioflow_kernel::{ArbiterError, ExecuteError, NotActive, OutputError, RunError, StoredError};
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
 
@@ -181,6 +181,10 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
         ExecuteError::System { .. } => of_system(error),
         ExecuteError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
         ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        // An arbiter owns its domain, and detaches by itself.
+        ExecuteError::ArbiterLost { .. }
+        | ExecuteError::Arbiter(_)
+        | ExecuteError::NotDetachable { .. } => refused(kind::INTERNAL, error),
         ExecuteError::Unrecorded { result, .. } => {
             let result = serde_json::to_value(result).unwrap_or(Value::Null);
             refused(kind::NOT_RECORDED, error).about("result", result)
@@ -203,6 +207,7 @@ pub(crate) fn of_not_active(error: &NotActive) -> Fault {
         NotActive::DomainClosed => refused(kind::DOMAIN_CLOSED, error),
         NotActive::System { .. } => of_system(error),
         NotActive::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        NotActive::Arbiter(_) => refused(kind::INTERNAL, error),
     }
 }
 
@@ -225,7 +230,13 @@ pub(crate) fn of_run(error: &RunError) -> Fault {
             .about("status", status.as_str()),
         RunError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
         RunError::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        RunError::Arbiter(_) => refused(kind::INTERNAL, error),
     }
+}
+
+/// Why another arbiter has no answer.
+pub(crate) fn of_arbiter(error: &ArbiterError) -> Fault {
+    refused(kind::INTERNAL, error)
 }
 
 /// Why the journal has no answer.

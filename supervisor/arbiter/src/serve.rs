@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xioflow_facts::{CannotTell, Standing};
 use xioflow_kernel::journal::OwnerRole;
-use xioflow_kernel::{DomainError, DomainOptions};
+use xioflow_kernel::{Arbiter, DomainError, DomainOptions};
 use xioflow_rpc::PROTOCOL_VERSION;
 use xioflow_rpc::kernel::Welcome;
 
@@ -76,6 +76,7 @@ pub fn serve(
     let own = Standing::of(std::process::id()).map_err(ServeError::Standing)?;
     let open_files = raise_open_files();
     let mut domain = DomainOptions::default()
+        .arbiter(Arbiter::Never)
         .adopt_orphans(true)
         .role(OwnerRole::Arbiter)
         .wait(options.wait);

@@ -174,6 +174,9 @@ impl From<DomainError> for Failure {
                     .hint("--domain DIR uses another folder")
             }
             DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
+            DomainError::Arbiter(_) | DomainError::Connect(_) | DomainError::StartArbiter(_) => {
+                Self::of("arbiter_failed", Code::CannotOpen, &error)
+            }
         }
     }
 }
@@ -215,6 +218,10 @@ impl From<ExecuteError> for Failure {
             ExecuteError::Read(_) | ExecuteError::Stored(_) => {
                 Self::of("journal_unreadable", Code::Internal, &error)
             }
+            ExecuteError::ArbiterLost { .. } | ExecuteError::Arbiter(_) => {
+                Self::of("arbiter_failed", Code::Internal, &error)
+            }
+            ExecuteError::NotDetachable { .. } => Self::of("not_detachable", Code::Usage, &error),
             ExecuteError::Unrecorded { .. } => Self::of("not_recorded", Code::Internal, &error)
                 .hint("free what the cause names; the next command in this domain settles the operation"),
         }

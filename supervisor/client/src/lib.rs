@@ -18,7 +18,7 @@
 //!
 //! let hello = Hello { protocol: PROTOCOL_VERSION, release: "0.1.0".into(), client: "example".into() };
 //! let starter = Starter::new("/usr/bin/xioflow");
-//! let mut arbiter = starter.attach_or_start("domain".as_ref(), &hello, Duration::from_secs(20))?;
+//! let mut arbiter = starter.attach_or_start("domain".as_ref(), &hello, Duration::from_secs(20))?.connection;
 //! let status: Status = arbiter.call(Method::Status, StatusOf {}, &[])?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -51,4 +51,4 @@ pub use daemon::{Daemon, DaemonError};
 pub use endpoint::{Endpoint, EndpointError};
 pub use greeting::ConnectError;
 pub use negotiate::{Decision, Mismatch, Theirs, negotiate};
-pub use starter::{StartError, Starter};
+pub use starter::{StartError, Started, Starter};

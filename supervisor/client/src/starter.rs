@@ -43,6 +43,15 @@ pub struct Starter {
     pub variables: Vec<(OsString, OsString)>,
 }
 
+/// A connection to an arbiter.
+#[derive(Debug)]
+pub struct Started {
+    /// The connection.
+    pub connection: Connection,
+    /// Whether this client started the arbiter.
+    pub was_started: bool,
+}
+
 /// Why there is neither an arbiter nor a new one.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -188,21 +197,25 @@ impl Starter {
         domain_folder: &Path,
         hello: &Hello,
         patience: Duration,
-    ) -> Result<Connection, StartError> {
+    ) -> Result<Started, StartError> {
         let deadline = Instant::now() + patience.min(PATIENCE_MAX);
         let endpoint = make_and_open(domain_folder)?;
+        let started = |connection, was_started| Started {
+            connection,
+            was_started,
+        };
         for _ in 0..STARTS_MAX {
             if let Some(connection) = attach(&endpoint, hello, deadline)? {
-                return Ok(connection);
+                return Ok(started(connection, false));
             }
             let gate = pass(&endpoint, deadline)?;
             // Somebody may have started one while the gate was closed.
             if let Some(connection) = attach(&endpoint, hello, deadline)? {
-                return Ok(connection);
+                return Ok(started(connection, false));
             }
             launch(self, &endpoint, gate, deadline)?;
             if let Some(connection) = self.attach_to_started(&endpoint, hello)? {
-                return Ok(connection);
+                return Ok(started(connection, true));
             }
         }
         Err(StartError::Vanished {

@@ -144,7 +144,8 @@ impl Domain {
     }
 
     fn attach(&self, starter: &Starter, hello: &Hello) -> Result<Connection, StartError> {
-        starter.attach_or_start(&self.path(), hello, PATIENCE)
+        let started = starter.attach_or_start(&self.path(), hello, PATIENCE);
+        started.map(|started| started.connection)
     }
 
     /// How many arbiters were started.

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OpenOptions, OperationStatus, OwnerRole, Query, ReadError, Stream};
+use xioflow_journal::{
+    Journal, OpenOptions, OperationStatus, OwnerRole, Query, ReadError, Records, Stream,
+};
 
 use crate::admission::Leases;
+use crate::backend::Backend;
 use crate::command::Command;
 use crate::control::Wish;
-use crate::error::{DomainError, ExecuteError, NotActive, RunError};
+use crate::error::{ArbiterError, DomainError, ExecuteError, NotActive, RunError};
 use crate::flight::{Flight, Flights, InFlight};
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
@@ -22,6 +25,7 @@ use crate::output::{
     ArtifactBytes, Artifacts, DEFAULT_MAX_ARTIFACT_BYTES, OutputError, OutputReader,
 };
 use crate::recovery::{self, Decision};
+use crate::remote::{Arbiter, ArbiterInfo, Attached};
 use crate::result::OperationResult;
 use crate::run::{RunHandle, TaskHandle, new_run, new_task};
 use crate::stop::{StopManner, StopRequest};
@@ -59,6 +63,7 @@ pub struct DomainOptions {
     patience: HelperPatience,
     max_artifact_bytes: u64,
     role: OwnerRole,
+    arbiter: Arbiter,
 }
 
 impl Default for DomainOptions {
@@ -72,6 +77,7 @@ impl Default for DomainOptions {
             patience: HelperPatience::default(),
             max_artifact_bytes: DEFAULT_MAX_ARTIFACT_BYTES,
             role: OwnerRole::Embedded,
+            arbiter: Arbiter::default(),
         }
     }
 }
@@ -164,15 +170,34 @@ impl DomainOptions {
         self
     }
 
+    /// Sets who executes the operations. By default that is the arbiter, if one owns the domain, and
+    /// else this process.
+    ///
+    /// An arbiter has options of its own: what is set here of helpers, of limits and of orphans is for a
+    /// domain that this process owns. [`Domain::arbiter`] says which it is.
+    #[must_use]
+    pub fn arbiter(mut self, arbiter: Arbiter) -> Self {
+        self.arbiter = arbiter;
+        self
+    }
+
     /// Opens the domain in this folder, making it if it is not there.
     ///
-    /// On return this process owns the domain, and everything that an earlier owner left
-    /// unfinished has been settled by evidence; see [`Domain::recovered`].
+    /// On return this process owns the domain, or is attached to the arbiter that does, and
+    /// everything that an earlier owner left unfinished has been settled by evidence; see
+    /// [`Domain::recovered`].
     ///
     /// # Errors
     /// [`DomainError`] says by cause what stands in the way. The domain is then as it was.
     pub fn open(&self, folder: impl Into<PathBuf>) -> Result<Domain, DomainError> {
         let folder = folder.into();
+        match Attached::open(&folder, &self.arbiter)? {
+            Some(attached) => Domain::attached(attached),
+            None => self.own(folder),
+        }
+    }
+
+    fn own(&self, folder: PathBuf) -> Result<Domain, DomainError> {
         let program = match &self.helper {
             Some(program) => program.clone(),
             None => find_helper()?,
@@ -216,7 +241,7 @@ impl DomainOptions {
             folder,
         };
         Ok(Domain {
-            inner: Arc::new(inner),
+            backend: Backend::Own(Arc::new(inner)),
             recovered,
         })
     }
@@ -255,13 +280,14 @@ fn restore_leases(
     Ok(Leases::new(table))
 }
 
-/// An open domain. This process is its only owner until it is dropped or closed.
+/// An open domain. This process is its only owner until it is dropped or closed, or a client of the
+/// arbiter that is.
 ///
 /// It can be shared between threads; operations of several threads run side by side and share
 /// their commits.
 #[derive(Debug, Clone)]
 pub struct Domain {
-    inner: Arc<Inner>,
+    backend: Backend,
     recovered: Vec<Decision>,
 }
 
@@ -292,9 +318,39 @@ impl Inner {
         }
         flight.ok_or(NotActive::NotFound { operation_id })
     }
+
+    fn cancel(
+        &self,
+        operation_id: &str,
+        manner: StopManner,
+        grace: Duration,
+    ) -> Result<(), NotActive> {
+        if self.flights.is_closed() {
+            return Err(NotActive::DomainClosed);
+        }
+        let wish = Wish::Stop(StopRequest::by_user(manner, grace));
+        match self.active(operation_id)?.control.wish(wish) {
+            true => Ok(()),
+            // It has ended since then, or was refused.
+            false => Err(NotActive::AlreadyCompleted {
+                operation_id: operation_id.to_owned(),
+            }),
+        }
+    }
 }
 
 impl Domain {
+    fn attached(attached: Attached) -> Result<Self, DomainError> {
+        let recovered = match attached.info().was_started {
+            true => attached.last_report()?,
+            false => Vec::new(),
+        };
+        Ok(Self {
+            backend: Backend::Attached(Arc::new(attached)),
+            recovered,
+        })
+    }
+
     /// Opens the domain in this folder with the default options; see [`DomainOptions::open`].
     ///
     /// # Errors
@@ -336,7 +392,7 @@ impl Domain {
             task: Box::new(task),
             run: Box::new(run),
         };
-        OperationBuilder::new(Arc::clone(&self.inner), command, membership)
+        OperationBuilder::new(self.backend.clone(), command, membership)
     }
 
     /// Opens a Run for several operations, in a Task of the same name. Its host ends it.
@@ -348,7 +404,7 @@ impl Domain {
     /// [`ExecuteError::DomainClosed`], or [`ExecuteError::Commit`] if it cannot be recorded.
     pub fn begin_run(&self, name: &str, config: &Value) -> Result<RunHandle, ExecuteError> {
         self.open_for_work()?;
-        RunHandle::begin(&self.inner, new_task(name, Value::Null), config)
+        RunHandle::begin(&self.backend, name, config)
     }
 
     /// Records a Task, a body of work that can have several Runs, with whatever its host keeps
@@ -376,7 +432,7 @@ impl Domain {
     /// ```
     pub fn begin_task(&self, name: &str, meta: Value) -> Result<TaskHandle, ExecuteError> {
         self.open_for_work()?;
-        TaskHandle::begin(Arc::clone(&self.inner), new_task(name, meta))
+        TaskHandle::begin(self.backend.clone(), name, meta)
     }
 
     /// Gives a handle on a Run that was opened before, by this process or an earlier owner.
@@ -385,14 +441,14 @@ impl Domain {
     /// [`RunError::NotFound`] or [`RunError::Ended`]; [`RunError::Read`] if the journal cannot be
     /// read.
     pub fn open_run(&self, run_id: &str) -> Result<RunHandle, RunError> {
-        RunHandle::open(Arc::clone(&self.inner), run_id)
+        RunHandle::open(self.backend.clone(), run_id)
     }
 
     /// Gives a handle on the Run of this id without looking whether there is one that is open: whatever is
     /// asked of it then finds out. For hosts that act for others, who named it.
     #[must_use]
     pub fn run_of_id(&self, run_id: &str) -> RunHandle {
-        RunHandle::of_id(Arc::clone(&self.inner), run_id)
+        RunHandle::of_id(self.backend.clone(), run_id)
     }
 
     /// Gives a handle on a Task that was recorded before, by this process or an earlier owner; `None` if
@@ -401,8 +457,8 @@ impl Domain {
     /// # Errors
     /// [`ReadError`](xioflow_journal::ReadError) if the journal cannot be read.
     pub fn open_task(&self, task_id: &str) -> Result<Option<TaskHandle>, ReadError> {
-        let task = self.inner.journal.task(task_id)?;
-        Ok(task.map(|task| TaskHandle::of(Arc::clone(&self.inner), task)))
+        let task = self.journal().task(task_id)?;
+        Ok(task.map(|task| TaskHandle::of(self.backend.clone(), task.id)))
     }
 
     /// Stops the operation with this id, whoever started it: asks its tree to end in the manner
@@ -436,23 +492,13 @@ impl Domain {
         manner: StopManner,
         grace: Duration,
     ) -> Result<(), NotActive> {
-        if self.inner.flights.is_closed() {
-            return Err(NotActive::DomainClosed);
-        }
-        let flight = self.inner.active(operation_id)?;
-        match flight
-            .control
-            .wish(Wish::Stop(StopRequest::by_user(manner, grace)))
-        {
-            true => Ok(()),
-            // It has ended since then, or was refused.
-            false => Err(NotActive::AlreadyCompleted {
-                operation_id: operation_id.to_owned(),
-            }),
+        match &self.backend {
+            Backend::Own(inner) => inner.cancel(operation_id, manner, grace),
+            Backend::Attached(attached) => attached.cancel(operation_id, manner, grace),
         }
     }
 
-    /// Attaches to an operation that this process executes, whoever submitted it: its output from
+    /// Attaches to an operation that the owner of the domain executes, whoever submitted it: its output from
     /// its very beginning, and its result. An attachment changes nothing for the operation.
     ///
     /// It is possible from the submission on, also while the operation waits for its resources, and
@@ -460,7 +506,7 @@ impl Domain {
     ///
     /// # Errors
     /// [`NotActive::AlreadyCompleted`] with a result, which [`crate::stored_result`] then reads;
-    /// [`NotActive::NotFound`] if this process does not execute it; [`NotActive::System`] if there is
+    /// [`NotActive::NotFound`] if the owner does not execute it; [`NotActive::System`] if there is
     /// no descriptor left; [`NotActive::Read`] if the journal cannot be read.
     ///
     /// # Examples
@@ -495,32 +541,54 @@ impl Domain {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn attach(&self, operation_id: &str) -> Result<Attachment, NotActive> {
-        Attachment::new(&self.inner, operation_id)
+        Attachment::new(&self.backend, operation_id)
     }
 
-    /// What this process executes at this moment, ordered by id.
+    /// What the owner of the domain executes at this moment, ordered by id.
+    ///
+    /// # Errors
+    /// [`ArbiterError`] if that is an arbiter, and it cannot be asked.
+    pub fn in_flight(&self) -> Result<Vec<InFlight>, ArbiterError> {
+        match &self.backend {
+            Backend::Own(inner) => Ok(inner.flights.list()),
+            Backend::Attached(attached) => attached.in_flight(),
+        }
+    }
+
+    /// Who executes the operations, if that is not this process.
     #[must_use]
-    pub fn in_flight(&self) -> Vec<InFlight> {
-        self.inner.flights.list()
+    pub fn arbiter(&self) -> Option<&ArbiterInfo> {
+        match &self.backend {
+            Backend::Own(_) => None,
+            Backend::Attached(attached) => Some(attached.info()),
+        }
     }
 
     /// Takes nothing new any more: submissions are refused, and whoever waits for resources is
     /// told so. Operations that run go on to their recorded result. The domain itself is given
     /// up when the last handle on it is dropped.
+    ///
+    /// In a domain that an arbiter owns, that is only for this process.
     pub fn close(&self) {
-        self.inner.flights.close();
-        self.inner.leases.close();
+        match &self.backend {
+            Backend::Own(inner) => {
+                inner.flights.close();
+                inner.leases.close();
+            }
+            Backend::Attached(attached) => attached.close(),
+        }
     }
 
     fn open_for_work(&self) -> Result<(), ExecuteError> {
-        if self.inner.flights.is_closed() {
+        if self.backend.is_closed() {
             Err(ExecuteError::DomainClosed)
         } else {
             Ok(())
         }
     }
 
-    /// What was settled when this domain was opened.
+    /// What was settled when this domain was opened: by this process, or by the arbiter that was
+    /// started for it.
     #[must_use]
     pub fn recovered(&self) -> &[Decision] {
         &self.recovered
@@ -550,27 +618,35 @@ impl Domain {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn output(&self, operation_id: &str, stream: Stream) -> Result<OutputReader, OutputError> {
-        let artifacts = self.inner.artifacts.path();
-        OutputReader::open(&self.inner.journal, artifacts, operation_id, stream)
+        let artifacts = self.folder().join("artifacts");
+        OutputReader::open(&self.journal(), &artifacts, operation_id, stream)
     }
 
     /// What the files of the artifacts folder take, and what they may take.
-    #[must_use]
-    pub fn artifact_bytes(&self) -> ArtifactBytes {
-        self.inner.artifacts.budget().now()
+    ///
+    /// # Errors
+    /// [`ArbiterError`] if an arbiter owns the domain, and it cannot be asked.
+    pub fn artifact_bytes(&self) -> Result<ArtifactBytes, ArbiterError> {
+        match &self.backend {
+            Backend::Own(inner) => Ok(inner.artifacts.budget().now()),
+            Backend::Attached(attached) => attached.artifact_bytes(),
+        }
     }
 
     /// The journal, for reading. Its questions are the methods of [`journal::Query`](xioflow_journal::Query),
     /// a trait that has to be in scope; [`stored_result`](crate::stored_result) shows how a result is read by its id.
     #[must_use]
-    pub fn journal(&self) -> &Journal {
-        &self.inner.journal
+    pub fn journal(&self) -> Records<'_> {
+        self.backend.records()
     }
 
     /// The domain's folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.inner.folder
+        match &self.backend {
+            Backend::Own(inner) => &inner.folder,
+            Backend::Attached(attached) => attached.folder(),
+        }
     }
 }
 

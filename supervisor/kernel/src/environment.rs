@@ -60,6 +60,19 @@ impl Environment {
         Ok(())
     }
 
+    /// Checks what does: that everything which is to be passed on is there.
+    pub(crate) fn check_callers(
+        &self,
+        callers: &[(OsString, OsString)],
+    ) -> Result<(), InvalidCommand> {
+        for (name, source) in &self.named {
+            if *source == Source::Caller {
+                value_of(callers, name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the environment, given the caller's variables.
     pub(crate) fn resolve(
         &self,

@@ -28,6 +28,15 @@ pub enum DomainError {
     /// The journal refuses.
     #[error(transparent)]
     Journal(#[from] OpenError),
+    /// The domain's arbiter cannot be used.
+    #[error(transparent)]
+    Arbiter(#[from] ArbiterError),
+    /// There is something that could be the domain's arbiter, and no way to work with it.
+    #[error(transparent)]
+    Connect(#[from] xioflow_client::ConnectError),
+    /// No arbiter could be started.
+    #[error(transparent)]
+    StartArbiter(#[from] xioflow_client::StartError),
     /// A folder of the domain cannot be used.
     #[error("failed to open {}", path.display())]
     Folder {
@@ -44,6 +53,32 @@ pub enum DomainError {
         /// Why.
         source: Box<ExecuteError>,
     },
+}
+
+/// Why an arbiter did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ArbiterError {
+    /// It is gone.
+    #[error("the arbiter of {} is gone; the next client starts another one", folder.display())]
+    Lost {
+        /// The domain.
+        folder: PathBuf,
+    },
+    /// It refused, for a reason that has no error of its own here.
+    #[error("{message}")]
+    Refused {
+        /// What kind of refusal it is, one of [`xioflow_rpc::refusal::kind`].
+        kind: String,
+        /// What happened, to what.
+        message: String,
+        /// What led to it, the nearest cause first.
+        causes: Vec<String>,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// It could not be reached, or sent what cannot be understood.
+    #[error("failed to speak to the domain's arbiter")]
+    Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// Why a submission has no result of its own.
@@ -157,6 +192,24 @@ pub enum ExecuteError {
     /// The recorded result cannot be read.
     #[error(transparent)]
     Stored(#[from] StoredError),
+    /// The arbiter went away before the result came. Its helpers stop what ran; whoever opens the domain next
+    /// settles the operation by what they saw.
+    #[error("the domain's arbiter went away before operation {operation_id} had a result")]
+    ArbiterLost {
+        /// The operation.
+        operation_id: String,
+    },
+    /// The arbiter refused, or could not be spoken to.
+    #[error(transparent)]
+    Arbiter(Box<ArbiterError>),
+    /// The operation is to go on without this process, which would have to execute it itself.
+    #[error(
+        "operation {operation_id} cannot be detached: this process owns the domain, and executes it; nothing ran"
+    )]
+    NotDetachable {
+        /// The operation.
+        operation_id: String,
+    },
     /// The command ended, but its result could not be recorded. The domain settles it when it is
     /// next opened.
     #[error("operation {} ended ({}) but its result could not be recorded", result.operation_id, result.status)]
@@ -164,7 +217,7 @@ pub enum ExecuteError {
         /// The result that is not in the journal.
         result: Box<OperationResult>,
         /// Why.
-        source: Box<CommitError>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -227,6 +280,9 @@ pub enum NotActive {
         /// Why.
         source: io::Error,
     },
+    /// The domain's arbiter could not be asked, or had another reason.
+    #[error(transparent)]
+    Arbiter(Box<ArbiterError>),
 }
 
 /// Longest time limit of an operation: what the journal can hold in milliseconds.
@@ -268,4 +324,7 @@ pub enum RunError {
     /// The journal could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The domain's arbiter could not be asked, or had another reason.
+    #[error(transparent)]
+    Arbiter(Box<ArbiterError>),
 }

@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod backend;
 mod caller;
 mod clock;
 mod command;
@@ -70,6 +71,7 @@ mod operation;
 mod output;
 mod plain_file;
 mod recovery;
+mod remote;
 mod resources;
 mod result;
 mod run;
@@ -83,7 +85,8 @@ pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};
 pub use error::{
-    DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError, TIMEOUT_MAX,
+    ArbiterError, DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError,
+    TIMEOUT_MAX,
 };
 pub use flight::InFlight;
 pub use helper::{
@@ -100,6 +103,7 @@ pub use output::{
     OutputOrder, OutputReader, Piece, Subscription, artifact_name,
 };
 pub use recovery::{Decision, Verdict};
+pub use remote::{Arbiter, ArbiterInfo};
 pub use result::{
     EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope,
     SpawnFailure, StopRecord, SurvivorRecord, TreeSettlement,
@@ -110,4 +114,5 @@ pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
 
 pub use text_view::{TextFilter, TextView, text_view};
 
+pub use xioflow_client::Starter;
 pub use xioflow_journal as journal;

@@ -1,13 +1,12 @@
 //! A Run that its host opens and ends, with several operations in it.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 use xioflow_journal::{
     Change, CommitError, OperationFilter, Outcome, Query, Rejected, Run, RunStatus, Task,
     TerminationReason,
 };
 
+use crate::backend::Backend;
 use crate::clock;
 use crate::command::Command;
 use crate::domain::{Inner, is_unfinished};
@@ -21,32 +20,40 @@ use crate::operation::{Membership, OperationBuilder};
 /// proven, and recovery do.
 #[derive(Debug, Clone)]
 pub struct RunHandle {
-    inner: Arc<Inner>,
+    backend: Backend,
     run_id: String,
 }
 
 /// A recorded Task: a body of work with as many Runs as it takes.
 #[derive(Debug, Clone)]
 pub struct TaskHandle {
-    inner: Arc<Inner>,
-    task: Task,
+    backend: Backend,
+    task_id: String,
 }
 
 impl TaskHandle {
-    pub(crate) fn begin(inner: Arc<Inner>, task: Task) -> Result<Self, ExecuteError> {
-        inner.journal.commit(vec![Change::SaveTask(task.clone())])?;
-        Ok(Self { inner, task })
+    pub(crate) fn begin(backend: Backend, name: &str, meta: Value) -> Result<Self, ExecuteError> {
+        let task_id = match &backend {
+            Backend::Own(inner) => {
+                let task = new_task(name, meta);
+                let task_id = task.id.clone();
+                inner.journal.commit(vec![Change::SaveTask(task)])?;
+                task_id
+            }
+            Backend::Attached(attached) => attached.save_task(name, meta)?,
+        };
+        Ok(Self { backend, task_id })
     }
 
     /// One that is recorded.
-    pub(crate) fn of(inner: Arc<Inner>, task: Task) -> Self {
-        Self { inner, task }
+    pub(crate) fn of(backend: Backend, task_id: String) -> Self {
+        Self { backend, task_id }
     }
 
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
-        &self.task.id
+        &self.task_id
     }
 
     /// Opens a Run of this Task; see [`crate::Domain::begin_run`] for `config`.
@@ -54,47 +61,57 @@ impl TaskHandle {
     /// # Errors
     /// [`ExecuteError::DomainClosed`], or [`ExecuteError::Commit`] if it cannot be recorded.
     pub fn begin_run(&self, config: &Value) -> Result<RunHandle, ExecuteError> {
-        if self.inner.flights.is_closed() {
+        if self.backend.is_closed() {
             return Err(ExecuteError::DomainClosed);
         }
-        RunHandle::begin(&self.inner, self.task.clone(), config)
+        let run_id = match &self.backend {
+            Backend::Own(inner) => add_run(inner, Vec::new(), &self.task_id, config)?,
+            Backend::Attached(attached) => attached.open_run(Ok(&self.task_id), config)?,
+        };
+        Ok(RunHandle {
+            backend: self.backend.clone(),
+            run_id,
+        })
     }
 }
 
 impl RunHandle {
-    /// Records a Run, and its Task unless that is recorded already.
+    /// Records a Run, in a new Task of this name.
     pub(crate) fn begin(
-        inner: &Arc<Inner>,
-        task: Task,
+        backend: &Backend,
+        name: &str,
         config: &Value,
     ) -> Result<Self, ExecuteError> {
-        let run = new_run(&task.id, crate::sanitise::config(config));
-        let run_id = run.id.clone();
-        inner
-            .journal
-            .commit(vec![Change::SaveTask(task), Change::AddRun(run)])?;
+        let run_id = match backend {
+            Backend::Own(inner) => {
+                let task = new_task(name, Value::Null);
+                let task_id = task.id.clone();
+                add_run(inner, vec![Change::SaveTask(task)], &task_id, config)?
+            }
+            Backend::Attached(attached) => attached.open_run(Err(name), config)?,
+        };
         Ok(Self {
-            inner: Arc::clone(inner),
+            backend: backend.clone(),
             run_id,
         })
     }
 
-    pub(crate) fn open(inner: Arc<Inner>, run_id: &str) -> Result<Self, RunError> {
+    pub(crate) fn open(backend: Backend, run_id: &str) -> Result<Self, RunError> {
         let run_id = run_id.to_owned();
-        match inner.journal.run(&run_id)? {
+        match backend.records().run(&run_id)? {
             None => Err(RunError::NotFound { run_id }),
             Some(run) if run.status.is_terminal() => Err(RunError::Ended {
                 run_id,
                 status: run.status,
             }),
-            Some(_) => Ok(Self { inner, run_id }),
+            Some(_) => Ok(Self { backend, run_id }),
         }
     }
 
     /// One that nobody has looked for.
-    pub(crate) fn of_id(inner: Arc<Inner>, run_id: &str) -> Self {
+    pub(crate) fn of_id(backend: Backend, run_id: &str) -> Self {
         let run_id = run_id.to_owned();
-        Self { inner, run_id }
+        Self { backend, run_id }
     }
 
     /// Its id.
@@ -111,7 +128,7 @@ impl RunHandle {
         let membership = Membership::Of {
             run_id: self.run_id.clone(),
         };
-        OperationBuilder::new(Arc::clone(&self.inner), command, membership)
+        OperationBuilder::new(self.backend.clone(), command, membership)
     }
 
     /// Reports success; once more is no error. If an operation of the Run is indeterminate, so is
@@ -139,34 +156,10 @@ impl RunHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn report_succeeded(&self) -> Result<RunStatus, RunError> {
-        let filter = OperationFilter {
-            run_id: Some(self.run_id.clone()),
-            ..OperationFilter::default()
-        };
-        let operations = self.inner.journal.operations(&filter)?;
-        if let Some(open) = operations
-            .iter()
-            .find(|operation| is_unfinished(operation.status))
-        {
-            return Err(RunError::Unfinished {
-                run_id: self.run_id.clone(),
-                operation_id: open.id.clone(),
-                status: open.status,
-            });
-        }
-        let unclear = operations
-            .iter()
-            .any(|operation| operation.outcome == Some(Outcome::Indeterminate));
-        if unclear {
-            self.end(RunStatus::Indeterminate, TerminationReason::ExitUnobserved)
-        } else {
-            match self.end(RunStatus::Succeeded, TerminationReason::Completed) {
-                // An operation became so after the look.
-                Err(RunError::Ended {
-                    status: RunStatus::Indeterminate,
-                    ..
-                }) => Ok(RunStatus::Indeterminate),
-                ended => ended,
+        match &self.backend {
+            Backend::Own(inner) => succeed(inner, &self.run_id),
+            Backend::Attached(attached) => {
+                attached.report_run(&self.run_id, RunStatus::Succeeded, None)
             }
         }
     }
@@ -177,7 +170,12 @@ impl RunHandle {
     /// # Errors
     /// [`RunError::Ended`] if the Run has ended differently.
     pub fn report_failed(&self, reason: TerminationReason) -> Result<RunStatus, RunError> {
-        self.end(RunStatus::Failed, reason)
+        match &self.backend {
+            Backend::Own(inner) => end(inner, &self.run_id, RunStatus::Failed, reason),
+            Backend::Attached(attached) => {
+                attached.report_run(&self.run_id, RunStatus::Failed, Some(reason))
+            }
+        }
     }
 
     /// Reports that it was cancelled. This stops no operation; [`crate::Domain::cancel`] does.
@@ -185,29 +183,93 @@ impl RunHandle {
     /// # Errors
     /// [`RunError::Ended`] if the Run has ended, in whatever way.
     pub fn report_cancelled(&self) -> Result<RunStatus, RunError> {
-        let run = self.inner.journal.run(&self.run_id)?;
-        if let Some(run) = run
-            && run.status.is_terminal()
-        {
-            return Err(RunError::Ended {
-                run_id: self.run_id.clone(),
-                status: run.status,
-            });
+        match &self.backend {
+            Backend::Own(inner) => cancel(inner, &self.run_id),
+            Backend::Attached(attached) => {
+                attached.report_run(&self.run_id, RunStatus::Cancelled, None)
+            }
         }
-        self.end(RunStatus::Cancelled, TerminationReason::UserCancelled)
     }
+}
 
-    fn end(&self, status: RunStatus, reason: TerminationReason) -> Result<RunStatus, RunError> {
-        let ended = self.inner.journal.commit(vec![Change::EndRun {
-            run_id: self.run_id.clone(),
-            status,
-            reason,
-        }]);
-        match ended {
-            Ok(_) => Ok(status),
-            Err(error) => Err(refused(error)),
-        }
+/// Records a Run of a Task, after what has to be recorded before it.
+fn add_run(
+    inner: &Inner,
+    mut changes: Vec<Change>,
+    task_id: &str,
+    config: &Value,
+) -> Result<String, ExecuteError> {
+    let run = new_run(task_id, crate::sanitise::config(config));
+    let run_id = run.id.clone();
+    changes.push(Change::AddRun(run));
+    inner.journal.commit(changes)?;
+    Ok(run_id)
+}
+
+fn succeed(inner: &Inner, run_id: &str) -> Result<RunStatus, RunError> {
+    let filter = OperationFilter {
+        run_id: Some(run_id.to_owned()),
+        ..OperationFilter::default()
+    };
+    let operations = inner.journal.operations(&filter)?;
+    if let Some(open) = operations
+        .iter()
+        .find(|operation| is_unfinished(operation.status))
+    {
+        return Err(RunError::Unfinished {
+            run_id: run_id.to_owned(),
+            operation_id: open.id.clone(),
+            status: open.status,
+        });
     }
+    let unclear = operations
+        .iter()
+        .any(|operation| operation.outcome == Some(Outcome::Indeterminate));
+    if unclear {
+        let reason = TerminationReason::ExitUnobserved;
+        return end(inner, run_id, RunStatus::Indeterminate, reason);
+    }
+    match end(
+        inner,
+        run_id,
+        RunStatus::Succeeded,
+        TerminationReason::Completed,
+    ) {
+        // An operation became so after the look.
+        Err(RunError::Ended {
+            status: RunStatus::Indeterminate,
+            ..
+        }) => Ok(RunStatus::Indeterminate),
+        ended => ended,
+    }
+}
+
+fn cancel(inner: &Inner, run_id: &str) -> Result<RunStatus, RunError> {
+    let run = inner.journal.run(run_id)?;
+    if let Some(run) = run
+        && run.status.is_terminal()
+    {
+        return Err(RunError::Ended {
+            run_id: run_id.to_owned(),
+            status: run.status,
+        });
+    }
+    let reason = TerminationReason::UserCancelled;
+    end(inner, run_id, RunStatus::Cancelled, reason)
+}
+
+fn end(
+    inner: &Inner,
+    run_id: &str,
+    status: RunStatus,
+    reason: TerminationReason,
+) -> Result<RunStatus, RunError> {
+    let ended = inner.journal.commit(vec![Change::EndRun {
+        run_id: run_id.to_owned(),
+        status,
+        reason,
+    }]);
+    ended.map(|_| status).map_err(refused)
 }
 
 /// What the journal found when it looked again, inside the commit.

@@ -29,10 +29,7 @@ pub(super) fn execute(
     feed: Option<Arc<Feed>>,
 ) -> Result<OperationResult, ExecuteError> {
     let submitted = Instant::now();
-    spec.command.validate()?;
-    if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
-        return Err(ExecuteError::InvalidTimeout { timeout });
-    }
+    check_spec(&spec)?;
     let mut caller = spec.caller.take().unwrap_or_else(Caller::own);
     caller.validate()?;
     let variables = caller.take_variables();
@@ -48,7 +45,6 @@ pub(super) fn execute(
         timeout_ms: spec.timeout.map(millis),
     });
     let id = spec.id.clone();
-    check_id(&id)?;
     control.set_operation(&id);
     check_run(inner, &spec.membership)?;
     let feeds = Arc::new(Feeds::default());
@@ -293,9 +289,14 @@ fn note_replay(
     Ok(())
 }
 
-fn check_id(id: &str) -> Result<(), ExecuteError> {
-    if id.is_empty() || id.len() > OPERATION_ID_MAX_BYTES {
-        return Err(ExecuteError::InvalidId { len: id.len() });
+/// Checks everything that can be known of it without asking anybody.
+pub(crate) fn check_spec(spec: &Spec) -> Result<(), ExecuteError> {
+    spec.command.validate()?;
+    if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
+        return Err(ExecuteError::InvalidTimeout { timeout });
+    }
+    if spec.id.is_empty() || spec.id.len() > OPERATION_ID_MAX_BYTES {
+        return Err(ExecuteError::InvalidId { len: spec.id.len() });
     }
     Ok(())
 }

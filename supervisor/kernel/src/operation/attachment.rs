@@ -1,6 +1,7 @@
 //! Following an operation that somebody else submitted: its output from the first byte on, and its
 //! result. `flight` knows who waits, `output/feeds` who sees; nothing here touches the operation.
 
+use std::io;
 use std::sync::{Arc, Weak};
 
 use xioflow_journal::Query;
@@ -8,11 +9,13 @@ use xioflow_journal::Query;
 use super::DEFAULT_MAX_OUTPUT_BYTES;
 use super::admit::recorded_result;
 use super::handle::Canceller;
+use crate::backend::Backend;
 use crate::control::Control;
 use crate::domain::Inner;
 use crate::error::{ExecuteError, NotActive};
 use crate::flight::{Flight, Joined};
-use crate::output::{Feed, Owed, Subscription, feed};
+use crate::output::{Feed, Owed, Subscription, subscribe};
+use crate::remote::{RemoteAttachment, frames};
 use crate::result::{OperationResult, Reuse};
 
 /// An operation in flight, as somebody has it who did not submit it; see [`crate::Domain::attach`].
@@ -47,37 +50,51 @@ use crate::result::{OperationResult, Reuse};
 /// ```
 #[derive(Debug)]
 pub struct Attachment {
+    followed: Followed,
+    control: Arc<Control>,
+    subscription: Subscription,
+    max_output_bytes: usize,
+}
+
+/// Where it is executed.
+#[derive(Debug)]
+enum Followed {
+    Here(Here),
+    /// By an arbiter.
+    There(RemoteAttachment),
+}
+
+/// What is known of an operation of this process. It is left when this is dropped.
+#[derive(Debug)]
+struct Here {
     inner: Arc<Inner>,
     flight: Arc<Flight>,
     operation_id: String,
     control: Arc<Control>,
     /// Only the operation holds it, so that the subscription ends with that.
     feed: Weak<Feed>,
-    subscription: Subscription,
-    max_output_bytes: usize,
 }
 
 impl Attachment {
-    pub(crate) fn new(inner: &Arc<Inner>, operation_id: &str) -> Result<Self, NotActive> {
-        let flight = inner.active(operation_id)?;
-        let control = Control::new().map_err(|source| NotActive::System {
-            act: "make an eventfd",
-            source,
-        })?;
-        let control = Arc::new(control);
+    pub(crate) fn new(backend: &Backend, operation_id: &str) -> Result<Self, NotActive> {
+        let control = Arc::new(Control::new().map_err(system("make an eventfd"))?);
         control.set_operation(operation_id);
         control.set_joined(true);
-        let (sender, subscription) = feed(Arc::clone(&control), Owed::WhatIsStored);
-        let feed = Arc::new(sender);
-        let sender = Arc::downgrade(&feed);
-        flight.enter(&control);
-        flight.feeds.attach(feed);
+        let (followed, subscription) = match backend {
+            Backend::Own(inner) => {
+                let (here, subscription) = Here::new(inner, operation_id, &control)?;
+                (Followed::Here(here), subscription)
+            }
+            Backend::Attached(attached) => {
+                let (pipe, frames) = frames().map_err(system("make a pipe for the output"))?;
+                let there = RemoteAttachment::new(attached, operation_id, &pipe)?;
+                let subscription = Subscription::of_frames(frames, Arc::clone(&control));
+                (Followed::There(there), subscription)
+            }
+        };
         Ok(Self {
-            inner: Arc::clone(inner),
-            flight,
-            operation_id: operation_id.to_owned(),
+            followed,
             control,
-            feed: sender,
             subscription,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
         })
@@ -94,13 +111,19 @@ impl Attachment {
     /// The operation's id.
     #[must_use]
     pub fn operation_id(&self) -> &str {
-        &self.operation_id
+        match &self.followed {
+            Followed::Here(here) => &here.operation_id,
+            Followed::There(there) => there.operation_id(),
+        }
     }
 
     /// The Run that the operation belongs to.
     #[must_use]
     pub fn run_id(&self) -> &str {
-        &self.flight.run_id
+        match &self.followed {
+            Followed::Here(here) => &here.flight.run_id,
+            Followed::There(there) => there.run_id(),
+        }
     }
 
     /// Its output: first a [`crate::Piece::Gap`] from 0 for each stream that has printed already, to be
@@ -114,7 +137,7 @@ impl Attachment {
     /// its end.
     #[must_use]
     pub fn take_subscription(&mut self) -> Subscription {
-        let (_gone, ended) = feed(Arc::clone(&self.control), Owed::WhatIsStored);
+        let ended = Subscription::ended(Arc::clone(&self.control));
         std::mem::replace(&mut self.subscription, ended)
     }
 
@@ -136,22 +159,52 @@ impl Attachment {
     /// [`ExecuteError::RecoveryRequired`] if its result could not be recorded; else why the record
     /// cannot be read.
     pub fn wait(self) -> Result<OperationResult, ExecuteError> {
+        match self.followed {
+            Followed::Here(here) => here.wait(self.max_output_bytes),
+            Followed::There(there) => there.wait(&self.control, self.max_output_bytes),
+        }
+    }
+}
+
+fn system(act: &'static str) -> impl FnOnce(io::Error) -> NotActive {
+    move |source| NotActive::System { act, source }
+}
+
+impl Here {
+    fn new(
+        inner: &Arc<Inner>,
+        operation_id: &str,
+        control: &Arc<Control>,
+    ) -> Result<(Self, Subscription), NotActive> {
+        let flight = inner.active(operation_id)?;
+        let (sender, subscription) = subscribe(Arc::clone(control), Owed::WhatIsStored);
+        let feed = Arc::new(sender);
+        let sender = Arc::downgrade(&feed);
+        flight.enter(control);
+        flight.feeds.attach(feed);
+        let here = Self {
+            inner: Arc::clone(inner),
+            flight,
+            operation_id: operation_id.to_owned(),
+            control: Arc::clone(control),
+            feed: sender,
+        };
+        Ok((here, subscription))
+    }
+
+    fn wait(self, max_output_bytes: usize) -> Result<OperationResult, ExecuteError> {
         let operation_id = self.operation_id.clone();
         if self.flight.wait(&self.control) == Joined::Abandoned {
             return Err(ExecuteError::JoinAbandoned { operation_id });
         }
         let recorded = self.inner.journal.operation(&operation_id)?;
         let recorded = recorded.ok_or(ExecuteError::Refused { operation_id })?;
-        recorded_result(
-            &self.inner,
-            recorded,
-            self.max_output_bytes,
-            Reuse::JoinedInFlight,
-        )
+        let reused = Reuse::JoinedInFlight;
+        recorded_result(&self.inner, recorded, max_output_bytes, reused)
     }
 }
 
-impl Drop for Attachment {
+impl Drop for Here {
     fn drop(&mut self) {
         self.flight.leave(&self.control);
         // Whoever took the subscription gets what waits in it, and then its end.

@@ -1,5 +1,7 @@
 //! What a host asks of an operation, put together and then submitted to `admit`.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,13 +11,14 @@ use super::{
     Active, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, Membership, Spec,
     WhenActive, admit,
 };
+use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::command::Command;
 use crate::control::Control;
-use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::names::new_id;
-use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, feed};
+use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, subscribe};
+use crate::remote;
 use crate::result::OperationResult;
 use crate::stdin::{StdinWriter, stream};
 use crate::stop::DEFAULT_TIMEOUT_GRACE;
@@ -25,15 +28,24 @@ use crate::stop::DEFAULT_TIMEOUT_GRACE;
 /// Nothing happens before [`OperationBuilder::run`] or [`OperationBuilder::start`].
 #[derive(Debug)]
 pub struct OperationBuilder {
-    inner: Arc<Inner>,
+    backend: Backend,
     spec: Spec,
     control: Arc<Control>,
-    feed: Option<Arc<Feed>>,
+    output: Option<Outlet>,
+}
+
+/// The end of a subscription that output is put into.
+#[derive(Debug)]
+enum Outlet {
+    /// Here.
+    Feed(Arc<Feed>),
+    /// By an arbiter; or there is no pipe for it.
+    Pipe(io::Result<OwnedFd>),
 }
 
 impl OperationBuilder {
     pub(crate) fn new(
-        inner: Arc<Inner>,
+        backend: Backend,
         command: Command,
         membership: Membership,
     ) -> Result<Self, ExecuteError> {
@@ -57,13 +69,14 @@ impl OperationBuilder {
             descendants: DescendantPolicy::default(),
             membership,
             stdin_stream: None,
+            detached: false,
             when_active: WhenActive::nobody(),
         };
         Ok(Self {
-            inner,
+            backend,
             spec,
             control: Arc::new(control),
-            feed: None,
+            output: None,
         })
     }
 
@@ -252,6 +265,17 @@ impl OperationBuilder {
         self
     }
 
+    /// Lets it go on when nobody waits for it any more: this process may end. It can be attached to again
+    /// ([`crate::Domain::attach`]), and its result is recorded as always.
+    ///
+    /// That needs an arbiter; see [`crate::Arbiter`]. A domain that this process owns refuses it
+    /// ([`ExecuteError::NotDetachable`]), because its operations end with it.
+    #[must_use]
+    pub fn detached(mut self, on: bool) -> Self {
+        self.spec.detached = on;
+        self
+    }
+
     /// Gives a handle that stops it, usable from any thread and before it starts: a stop in any
     /// phase ends in exactly one result, and one before the command runs in `cancelled` without it.
     ///
@@ -319,8 +343,22 @@ impl OperationBuilder {
     }
 
     fn subscribe_as(&mut self, owed: Owed) -> Subscription {
-        let (sender, subscription) = feed(Arc::clone(&self.control), owed);
-        self.feed = Some(Arc::new(sender));
+        let control = Arc::clone(&self.control);
+        let (outlet, subscription) = match &self.backend {
+            Backend::Own(_) => {
+                let (sender, subscription) = subscribe(control, owed);
+                (Outlet::Feed(Arc::new(sender)), subscription)
+            }
+            Backend::Attached(_) => match remote::frames() {
+                Ok((pipe, frames)) => {
+                    let subscription = Subscription::of_frames(frames, control);
+                    (Outlet::Pipe(Ok(pipe)), subscription)
+                }
+                // The operation fails with it, and this sees its end at once.
+                Err(error) => (Outlet::Pipe(Err(error)), Subscription::ended(control)),
+            },
+        };
+        self.output = Some(outlet);
         subscription
     }
 
@@ -393,12 +431,28 @@ impl OperationBuilder {
     /// times out or is cancelled has one.
     pub fn run(self) -> Result<OperationResult, ExecuteError> {
         let Self {
-            inner,
+            backend,
             spec,
             control,
-            feed,
+            output,
         } = self;
-        let result = admit::execute(&inner, spec, &control, feed);
+        let result = match &backend {
+            Backend::Own(_) if spec.detached => Err(ExecuteError::NotDetachable {
+                operation_id: spec.id,
+            }),
+            Backend::Own(inner) => {
+                let feed = output.and_then(Outlet::into_feed);
+                admit::execute(inner, spec, &control, feed)
+            }
+            Backend::Attached(attached) => {
+                let pipe = output.and_then(Outlet::into_pipe).transpose();
+                pipe.map_err(|source| ExecuteError::System {
+                    act: "make a pipe for the output",
+                    source,
+                })
+                .and_then(|pipe| remote::execute(attached, spec, &control, pipe))
+            }
+        };
         control.finish();
         result
     }
@@ -422,5 +476,21 @@ impl OperationBuilder {
             canceller,
             thread,
         })
+    }
+}
+
+impl Outlet {
+    fn into_feed(self) -> Option<Arc<Feed>> {
+        match self {
+            Self::Feed(feed) => Some(feed),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    fn into_pipe(self) -> Option<io::Result<OwnedFd>> {
+        match self {
+            Self::Feed(_) => None,
+            Self::Pipe(pipe) => Some(pipe),
+        }
     }
 }

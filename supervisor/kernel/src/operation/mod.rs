@@ -30,6 +30,7 @@ pub use handle::{Canceller, OperationHandle};
 pub use stored::{StoredError, stored_result};
 
 pub(crate) use active::WhenActive;
+pub(crate) use admit::check_spec;
 pub(crate) use launch::last_word_name;
 pub(crate) use record::finish_change;
 pub(crate) use settle::{Cause, apply_spawn_failure, indeterminate, settle_end};
@@ -86,6 +87,8 @@ pub(crate) struct Spec {
     pub(crate) drain_timeout: Duration,
     pub(crate) max_stored_bytes: u64,
     pub(crate) descendants: DescendantPolicy,
+    /// Whether it goes on when nobody waits for it.
+    pub(crate) detached: bool,
     pub(crate) membership: Membership,
     /// The command's end of a standard input that is written while it runs.
     pub(crate) stdin_stream: Option<StdinReader>,

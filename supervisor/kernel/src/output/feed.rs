@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use xioflow_journal::Stream;
 
 use super::tail::StoredSoFar;
-use crate::control::{Control, Wish};
+use crate::control::Control;
 
 /// Bytes that may wait for a subscriber, the pieces' own weight included.
 const WAITING_MAX_BYTES: usize = 1024 * 1024;
@@ -72,40 +72,9 @@ pub(crate) struct Feed {
     shared: Arc<Shared>,
 }
 
-/// The receiving end of an operation's output.
-///
-/// Whoever is slow loses nothing of what could be stored:
-///
-/// # Examples
-/// ```
-/// # let stage = xioflow_kit::Stage::new();
-/// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
-/// # let domain = options.open(stage.domain())?;
-/// use xioflow_kernel::{Command, Piece};
-///
-/// let much = Command::new("/bin/sh").args(["-c", "head -c 4000000 /dev/zero"]).inherit_env();
-/// let mut operation = domain.operation(much)?;
-/// let output = operation.subscribe();
-/// operation.run()?; // nobody reads meanwhile, and nothing waits for that
-/// let mut seen = 0;
-/// while let Some(piece) = output.next_piece() {
-///     match piece {
-///         Piece::Data { bytes, .. } => seen += bytes.len() as u64,
-///         Piece::Gap { stream, mut from, to } => {
-///             let mut buffer = vec![0; 64 * 1024];
-///             while from < to {
-///                 let len = output.read_gap(stream, from, &mut buffer)? as u64;
-///                 seen += len.min(to - from);
-///                 from += len;
-///             }
-///         }
-///     }
-/// }
-/// assert_eq!(seen, 4_000_000);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// The receiving end.
 #[derive(Debug)]
-pub struct Subscription {
+pub(crate) struct Receiver {
     shared: Arc<Shared>,
     control: Arc<Control>,
 }
@@ -144,7 +113,7 @@ pub(super) fn index(stream: Stream) -> usize {
 }
 
 /// Makes both ends.
-pub(crate) fn feed(control: Arc<Control>, owed: Owed) -> (Feed, Subscription) {
+pub(crate) fn feed(control: Arc<Control>, owed: Owed) -> (Feed, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::default(),
         arrived: Condvar::new(),
@@ -154,7 +123,7 @@ pub(crate) fn feed(control: Arc<Control>, owed: Owed) -> (Feed, Subscription) {
             owed,
             shared: Arc::clone(&shared),
         },
-        Subscription { shared, control },
+        Receiver { shared, control },
     )
 }
 
@@ -236,10 +205,9 @@ impl Drop for Feed {
     }
 }
 
-impl Subscription {
+impl Receiver {
     /// Waits for the next piece; `None` when the operation has no more.
-    #[must_use]
-    pub fn next_piece(&self) -> Option<Piece> {
+    pub(crate) fn next_piece(&self) -> Option<Piece> {
         let mut state = self.shared.lock();
         loop {
             if let Some(piece) = state.pieces.pop_front() {
@@ -263,30 +231,19 @@ impl Subscription {
         }
     }
 
-    /// Reads bytes of a gap from where the stream is stored: as many as fit `buffer`, from the
-    /// offset `at` of the stream. A gap can be read until this subscription is dropped. Nothing is
-    /// read where the stream was not stored, because the room for it was used up.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::NotFound`] if the stream could not be stored; else that of the read.
-    pub fn read_gap(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads bytes of a gap from where the stream is stored, until this is dropped.
+    pub(crate) fn read_gap(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let stored = self.shared.lock().stored[index(stream)].clone();
-        let stored = stored.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "the output could not be stored")
-        })?;
-        stored.read_at(at, buffer)
-    }
-
-    /// Tells the operation that nobody reads this stream any more. Its pipe is closed, and the
-    /// command gets SIGPIPE when it prints more, as it would without a supervisor.
-    ///
-    /// Only whoever started the operation can do so; from one who joined it, this changes nothing.
-    pub fn reader_gone(&self, stream: Stream) {
-        self.control.wish(Wish::CloseStream(stream));
+        stored.ok_or_else(not_stored)?.read_at(at, buffer)
     }
 }
 
-impl Drop for Subscription {
+/// What there is to read of a stream that could not be stored.
+pub(super) fn not_stored() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the output could not be stored")
+}
+
+impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.receiver_gone = true;
@@ -301,7 +258,7 @@ impl Drop for Subscription {
 mod tests {
     use super::*;
 
-    fn both() -> (Feed, Subscription) {
+    fn both() -> (Feed, Receiver) {
         feed(Arc::new(Control::new().unwrap()), Owed::WhatIsStored)
     }
 

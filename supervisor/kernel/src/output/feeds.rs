@@ -125,11 +125,11 @@ impl State {
 mod tests {
     use super::*;
     use crate::control::Control;
-    use crate::output::{Owed, Piece, Subscription, feed};
+    use crate::output::{Owed, Piece, Subscription, subscribe};
 
     fn subscriber() -> (Arc<Feed>, Subscription) {
         let control = Arc::new(Control::new().unwrap());
-        let (feed, subscription) = feed(control, Owed::WhatIsStored);
+        let (feed, subscription) = subscribe(control, Owed::WhatIsStored);
         (Arc::new(feed), subscription)
     }
 

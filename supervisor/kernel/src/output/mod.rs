@@ -17,18 +17,21 @@ mod seek;
 mod spool;
 mod store;
 mod stored;
+mod subscription;
 mod tail;
 
 pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
-pub use feed::{Piece, Subscription};
+pub use feed::Piece;
 pub use order::OutputOrder;
 pub use room::DEFAULT_MAX_STORED_BYTES;
 pub use spool::artifact_name;
 pub use stored::{Extent, OutputError, OutputReader};
+pub use subscription::Subscription;
 
 pub(crate) use digest::hex;
 pub(crate) use drain::{Drain, Drained, StreamLimits};
-pub(crate) use feed::{Feed, Owed, feed};
+pub(crate) use feed::{Feed, Owed};
 pub(crate) use feeds::Feeds;
 pub(crate) use spool::{Artifacts, artifact_stem, spooled};
 pub(crate) use stored::read_back;
+pub(crate) use subscription::subscribe;

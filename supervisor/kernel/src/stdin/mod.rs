@@ -17,6 +17,7 @@ use crate::control::Control;
 
 pub use writer::StdinWriter;
 
+pub(crate) use open::in_memory;
 pub(crate) use writer::{StdinReader, stream};
 
 /// Where a command's standard input comes from.

@@ -32,7 +32,7 @@ pub(super) fn file(
 }
 
 /// A file in memory: a command that does not read it costs nothing and holds nobody up.
-pub(super) fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn in_memory(bytes: &[u8]) -> Result<OwnedFd, Errno> {
     let memory = memfd_create(c"xioflow-stdin", MemfdFlags::CLOEXEC)?;
     let mut rest = bytes;
     while !rest.is_empty() {

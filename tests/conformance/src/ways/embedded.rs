@@ -315,9 +315,10 @@ fn not_active(error: &NotActive) -> Refusal {
         NotActive::NotFound { .. } => RefusalKind::NotFound,
         NotActive::AlreadyCompleted { .. } => RefusalKind::AlreadyCompleted,
         NotActive::DomainClosed => RefusalKind::DomainClosed,
-        NotActive::Joined { .. } | NotActive::Read(_) | NotActive::System { .. } => {
-            RefusalKind::Other
-        }
+        NotActive::Joined { .. }
+        | NotActive::Read(_)
+        | NotActive::Arbiter(_)
+        | NotActive::System { .. } => RefusalKind::Other,
     };
     let text = with_causes(error);
     Refusal { kind, text }

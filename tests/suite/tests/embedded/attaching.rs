@@ -68,7 +68,12 @@ fn read_gap(output: &Subscription, stream: Stream, to: u64, all: &mut Vec<u8>) {
 }
 
 fn joiners(domain: &Domain) -> usize {
-    domain.in_flight().iter().map(|flight| flight.joiners).sum()
+    domain
+        .in_flight()
+        .expect("ours")
+        .iter()
+        .map(|flight| flight.joiners)
+        .sum()
 }
 
 #[test]
@@ -293,7 +298,7 @@ fn an_operation_that_is_refused_has_no_result_for_anybody() {
         .start()
         .expect("a thread");
     wait::until("the waiting one", Deadline::usual(), || {
-        domain.in_flight().len() == 2
+        domain.in_flight().expect("ours").len() == 2
     });
     let attached = domain.attach("waiting").expect("it waits");
     domain.close();

@@ -278,7 +278,7 @@ fn operations_share_the_room_of_their_domain() {
     let domain = open_with(&stage, options());
     let whole = run(&stage, &domain, "first", 600_000, u64::MAX);
     assert_eq!(whole.stdout_gap, None);
-    assert_eq!(domain.artifact_bytes().used, 600_000);
+    assert_eq!(domain.artifact_bytes().expect("ours").used, 600_000);
     let part = run(&stage, &domain, "second", 600_000, u64::MAX);
     assert_eq!(
         part.stdout_gap,
@@ -287,11 +287,17 @@ fn operations_share_the_room_of_their_domain() {
             to: 600_000 - TAIL_MAX
         })
     );
-    assert_eq!(domain.artifact_bytes().used, on_disk(&domain));
+    assert_eq!(
+        domain.artifact_bytes().expect("ours").used,
+        on_disk(&domain)
+    );
     drop(domain);
     let domain = open_with(&stage, options());
-    assert_eq!(domain.artifact_bytes().used, on_disk(&domain));
-    assert_eq!(domain.artifact_bytes().max, max);
+    assert_eq!(
+        domain.artifact_bytes().expect("ours").used,
+        on_disk(&domain)
+    );
+    assert_eq!(domain.artifact_bytes().expect("ours").max, max);
     let room = max - on_disk(&domain);
     let third = run(&stage, &domain, "third", 600_000, u64::MAX);
     assert!(on_disk(&domain) <= max);
@@ -318,7 +324,13 @@ fn a_full_domain_still_records_what_is_small() {
     assert_eq!((result.exit_code, result.spill_error), (Some(0), None));
     let gap = result.stdout_gap.expect("a gap");
     assert_eq!((gap.from, gap.to), (49_152, 3_000_000 - 16_384));
-    assert_eq!((on_disk(&domain), domain.artifact_bytes().used), (0, 0));
+    assert_eq!(
+        (
+            on_disk(&domain),
+            domain.artifact_bytes().expect("ours").used
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -338,7 +350,7 @@ fn operations_side_by_side_do_not_exceed_it_together() {
     });
     let there = on_disk(&domain);
     assert!(there <= max, "{there} bytes");
-    assert_eq!(domain.artifact_bytes().used, there);
+    assert_eq!(domain.artifact_bytes().expect("ours").used, there);
 }
 
 #[test]

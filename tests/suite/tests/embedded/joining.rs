@@ -43,7 +43,11 @@ fn read(subscription: &Subscription) -> (Vec<u8>, Option<u64>) {
 
 fn wait_until_joined(domain: &Domain) {
     wait::until("a joiner", Deadline::usual(), || {
-        domain.in_flight().iter().any(|flight| flight.joiners == 1)
+        domain
+            .in_flight()
+            .expect("ours")
+            .iter()
+            .any(|flight| flight.joiners == 1)
     });
 }
 

@@ -1,0 +1,144 @@
+//! What an arbiter refuses, as the errors that the same request gives without one. Pure.
+
+use std::str::FromStr;
+
+use serde_json::{Map, Value};
+use xioflow_journal::{OperationStatus, RunStatus};
+use xioflow_rpc::refusal::{Fault, kind};
+
+use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
+use crate::result::OperationResult;
+
+/// What a refusal is about.
+struct Subject(Map<String, Value>);
+
+impl Subject {
+    fn text(&self, key: &str) -> Option<String> {
+        self.0.get(key)?.as_str().map(str::to_owned)
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.0.get(key)?.as_u64()
+    }
+
+    fn parsed<T: FromStr>(&self, key: &str) -> Option<T> {
+        self.0.get(key)?.as_str()?.parse().ok()
+    }
+}
+
+fn subject(fault: &Fault) -> (&str, Subject) {
+    match &fault.data {
+        Some(data) => (&data.kind, Subject(data.subject.clone())),
+        None => (kind::INTERNAL, Subject(Map::new())),
+    }
+}
+
+impl From<Fault> for ArbiterError {
+    fn from(fault: Fault) -> Self {
+        let message = fault.message;
+        match fault.data {
+            Some(data) => Self::Refused {
+                kind: data.kind,
+                message,
+                causes: data.causes,
+                hint: data.hint,
+            },
+            None => Self::Refused {
+                kind: kind::INTERNAL.to_owned(),
+                message,
+                causes: Vec::new(),
+                hint: None,
+            },
+        }
+    }
+}
+
+impl From<Fault> for ExecuteError {
+    /// A refusal that lacks what its kind promises stays what it is, with its own sentence.
+    fn from(fault: Fault) -> Self {
+        execute_error(&fault).unwrap_or_else(|| Self::Arbiter(Box::new(fault.into())))
+    }
+}
+
+fn execute_error(fault: &Fault) -> Option<ExecuteError> {
+    let (kind, subject) = subject(fault);
+    Some(match kind {
+        kind::OPERATION_ID_CONFLICT => ExecuteError::IdConflict {
+            operation_id: subject.text("operationId")?,
+            existing_fingerprint: subject.text("existingFingerprint")?,
+            requested_fingerprint: subject.text("requestedFingerprint")?,
+            status: subject.parsed::<OperationStatus>("status")?,
+            run_id: subject.text("runId")?,
+        },
+        kind::RESOURCE_CONFLICT => ExecuteError::ResourceConflict {
+            resource: subject.text("resource")?,
+            holder: subject.text("holder")?,
+            requested_by: subject.text("requestedBy")?,
+            waited_ms: subject.number("waitedMs")?,
+        },
+        kind::RECOVERY_REQUIRED => ExecuteError::RecoveryRequired {
+            operation_id: subject.text("operationId")?,
+            status: subject.parsed::<OperationStatus>("status")?,
+            run_id: subject.text("runId")?,
+        },
+        kind::JOIN_ABANDONED => ExecuteError::JoinAbandoned {
+            operation_id: subject.text("operationId")?,
+        },
+        kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN => ExecuteError::DomainClosed,
+        kind::RUN_CLOSED => ExecuteError::RunClosed {
+            run_id: subject.text("runId")?,
+            problem: subject.text("problem")?,
+        },
+        kind::INVALID => ExecuteError::InvalidLease {
+            lease: subject.text("lease")?,
+        },
+        kind::NOT_RECORDED => ExecuteError::Unrecorded {
+            result: Box::new(result(&subject)?),
+            source: Box::new(ArbiterError::from(fault.clone())),
+        },
+        _ => return None,
+    })
+}
+
+fn result(subject: &Subject) -> Option<OperationResult> {
+    serde_json::from_value(subject.0.get("result")?.clone()).ok()
+}
+
+/// Why there is nothing to stop, suspend or attach to.
+pub(crate) fn not_active(fault: Fault, operation_id: &str) -> NotActive {
+    let operation_id = operation_id.to_owned();
+    match subject(&fault).0 {
+        kind::NOT_FOUND => NotActive::NotFound { operation_id },
+        kind::ALREADY_COMPLETED => NotActive::AlreadyCompleted { operation_id },
+        kind::JOINED => NotActive::Joined { operation_id },
+        kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN => NotActive::DomainClosed,
+        _ => NotActive::Arbiter(Box::new(fault.into())),
+    }
+}
+
+/// Why a Run cannot be found or ended.
+pub(crate) fn run_error(fault: Fault, run_id: &str) -> RunError {
+    let (kind, subject) = subject(&fault);
+    let known = match kind {
+        kind::RUN_NOT_FOUND => Some(RunError::NotFound {
+            run_id: run_id.to_owned(),
+        }),
+        kind::RUN_ENDED => subject
+            .parsed::<RunStatus>("status")
+            .map(|status| RunError::Ended {
+                run_id: run_id.to_owned(),
+                status,
+            }),
+        kind::RUN_UNFINISHED => unfinished(&subject, run_id),
+        _ => None,
+    };
+    known.unwrap_or_else(|| RunError::Arbiter(Box::new(fault.into())))
+}
+
+fn unfinished(subject: &Subject, run_id: &str) -> Option<RunError> {
+    Some(RunError::Unfinished {
+        run_id: run_id.to_owned(),
+        operation_id: subject.text("operationId")?,
+        status: subject.parsed::<OperationStatus>("status")?,
+    })
+}
