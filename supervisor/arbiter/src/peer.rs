@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::net::sockopt::socket_peercred;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::process::geteuid;
 use xioflow_facts::Standing;
 use xioflow_rpc::refusal::{Fault, kind};
@@ -14,7 +14,8 @@ use xioflow_rpc::refusal::{Fault, kind};
 /// The process that connected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
-    pid: u32,
+    /// None for a process that this one's pid namespace has no number for.
+    pid: Option<u32>,
     uid: u32,
 }
 
@@ -23,11 +24,11 @@ impl Peer {
     ///
     /// # Errors
     /// Those of getsockopt(2).
-    pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
-        let credentials = socket_peercred(socket)?;
+    pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let credentials = getsockopt(socket, PeerCredentials)?;
         Ok(Self {
-            pid: credentials.pid.as_raw_nonzero().get().cast_unsigned(),
-            uid: credentials.uid.as_raw(),
+            pid: u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0),
+            uid: credentials.uid(),
         })
     }
 
@@ -39,7 +40,10 @@ impl Peer {
         if self.uid != geteuid().as_raw() {
             return Err(differs(vec!["uid"]));
         }
-        let differences = match Standing::of(self.pid) {
+        let Some(pid) = self.pid else {
+            return Err(differs(vec!["pid namespace"]));
+        };
+        let differences = match Standing::of(pid) {
             Ok(its) => own.differs(&its),
             Err(error) => {
                 let message = "the arbiter cannot tell what its client may do, and lends nobody its own rights";

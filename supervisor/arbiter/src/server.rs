@@ -35,6 +35,9 @@ use crate::socket::Listener;
 /// Events that are taken at once.
 const EVENTS_PER_TURN: usize = 64;
 
+/// How long one wait may be: kernels before 5.11 take no more than fits into 31 bits of milliseconds.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What wakes the loop beside connections, whose tokens begin after these.
 const LISTENER: u64 = 0;
 const BELL: u64 = 1;
@@ -167,13 +170,8 @@ impl Server {
     }
 
     fn wait(&mut self, now: Instant) -> io::Result<Vec<(u64, EventFlags)>> {
-        let timeout = self.timeout(now).map(|left| {
-            // A wait that is too long for the clock ends early and is begun again.
-            Timespec::try_from(left).unwrap_or(Timespec {
-                tv_sec: i64::from(i32::MAX),
-                tv_nsec: 0,
-            })
-        });
+        let timeout = self.timeout(now).map(|left| left.min(WAIT_MAX));
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
         let mut events = [MaybeUninit::uninit(); EVENTS_PER_TURN];
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok((events, _)) => Ok(events

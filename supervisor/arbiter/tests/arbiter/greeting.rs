@@ -1,9 +1,11 @@
 //! Nothing is served before a greeting, and what is said wrongly has a name.
 
+use std::os::unix::process::CommandExt;
+
 use serde_json::json;
 use xioflow_kit::Stage;
 
-use crate::common::{Arbiter, shell};
+use crate::common::{Arbiter, Client, shell};
 
 #[test]
 fn the_first_request_greets_and_no_other_does() {
@@ -97,4 +99,40 @@ fn two_requests_of_a_connection_cannot_have_one_name() {
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     client.call("op.stop", json!({ "request": id, "graceMs": 0 }));
     assert_eq!(client.result(id)["operationId"], "first");
+}
+
+/// Where the other half of the next test finds the arbiter.
+const SOCKET_VARIABLE: &str = "XIOFLOW_TEST_SOCKET";
+
+#[test]
+fn whoever_has_other_rights_is_refused_and_told_which() {
+    if !xioflow_kit::running_as_root() {
+        eprintln!("skipped: only root can start a process with another group");
+        return;
+    }
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let other = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "greeting::as_somebody_with_another_group",
+            "--ignored",
+        ])
+        .env(SOCKET_VARIABLE, arbiter.socket())
+        .gid(65534)
+        .status();
+    assert!(other.unwrap().success());
+}
+
+#[test]
+#[ignore = "the other half of a test, started by it with another group"]
+fn as_somebody_with_another_group() {
+    let socket = std::env::var_os(SOCKET_VARIABLE).unwrap();
+    let mut client = Client::over(std::os::unix::net::UnixStream::connect(socket).unwrap());
+    let hello = json!({ "protocol": xioflow_rpc::PROTOCOL_VERSION, "release": "0" });
+    let refused = client.refused("kernel.hello", hello);
+    assert_eq!(refused["data"]["kind"], "standing");
+    let differs = refused["data"]["subject"]["differs"].as_array().unwrap();
+    assert!(differs.iter().any(|it| it == "gid"), "{differs:?}");
+    client.wait_closed();
 }
