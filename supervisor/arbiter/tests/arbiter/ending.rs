@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use xioflow_arbiter::{Ended, ServeError, SocketError, serve};
 use xioflow_kernel::DomainOptions;
+use xioflow_kernel::journal::{OwnerRole, OwnerState, Reader};
 use xioflow_kit::Stage;
 
 use crate::common::{Arbiter, options, shell};
@@ -91,7 +92,14 @@ fn what_is_stale_is_replaced_and_what_was_planted_is_named() {
     );
     // It has given the domain up all the same.
     fs::remove_file(&socket).unwrap();
-    Arbiter::start(&stage).client();
+    let arbiter = Arbiter::start(&stage);
+    arbiter.client();
+    // Whoever finds the domain owned can read that this is an arbiter.
+    let owner = Reader::open(stage.domain()).unwrap().owner_state();
+    let OwnerState::Held { note: Some(note) } = owner else {
+        panic!("{owner:?}")
+    };
+    assert_eq!(note.role, Some(OwnerRole::Arbiter));
 }
 
 #[test]
