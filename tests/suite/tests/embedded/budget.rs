@@ -228,7 +228,8 @@ fn a_slow_subscriber_is_given_only_what_is_stored() {
                 let len = pieces.read_gap(Stream::Stdout, from, &mut buffer);
                 let len = len.expect("the stored part");
                 assert!(bytes[at..].starts_with(&buffer[..len]));
-                assert_eq!(from + len as u64, to.min(stored_to));
+                // A short read may still have fitted in between, so a gap can begin behind all that is stored.
+                assert_eq!(from + len as u64, to.min(stored_to).max(from));
                 missing += to - from - len as u64;
                 at = usize::try_from(to).expect("an offset");
             }
