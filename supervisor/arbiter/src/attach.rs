@@ -58,7 +58,7 @@ fn follow(shared: &Arc<Shared>, domain: Arc<Domain>, following: Following) {
     match attached {
         Ok((attachment, passing)) => {
             let result = attachment.wait();
-            await_output(passing);
+            await_output(shared, passing);
             shared
                 .sessions
                 .end(&session, || finish(&pending, &asked.operation_id, result));

@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) phase: Phase,
     lines: LineBuffer,
     descriptors: VecDeque<OwnedFd>,
+    /// The request that is being looked at has taken its own.
+    pub(crate) has_taken: bool,
     /// There may be whole lines that were received and not looked at.
     pub(crate) has_lines: bool,
     /// One of its lines is being looked at beside the loop; the next ones wait.
@@ -88,6 +90,7 @@ impl Connection {
             phase: Phase::New,
             lines: LineBuffer::new(REQUEST_MAX_BYTES),
             descriptors: VecDeque::new(),
+            has_taken: false,
             has_lines: false,
             reading_line: false,
             long_until: None,
@@ -156,6 +159,7 @@ impl Connection {
         if count > self.descriptors.len() {
             return None;
         }
+        self.has_taken = true;
         Some(self.descriptors.drain(..count).collect())
     }
 

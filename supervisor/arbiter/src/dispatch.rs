@@ -58,6 +58,7 @@ impl Server {
                 return;
             }
         };
+        connection.has_taken = false;
         let pending = Arc::new(Pending::new(&connection.client, request.id.clone()));
         if let Err(fault) = self.carry_out(token, &request, line.submission, &pending) {
             pending.refuse(fault);
@@ -65,7 +66,8 @@ impl Server {
         }
     }
 
-    /// A request that was refused before its descriptors were taken may have had some.
+    /// A request that was refused before it had taken its descriptors may have had some, and the next one
+    /// would get them.
     fn part_from_stray_descriptors(&mut self, token: Token, request: &RawRequest) {
         let Some(connection) = self.connections.get_mut(&token) else {
             return;
@@ -74,7 +76,7 @@ impl Server {
             Method::of(&request.method),
             Some(Method::ExecProcess | Method::Attach) | None
         );
-        if may_have && connection.has_descriptors() {
+        if may_have && !connection.has_taken && connection.has_descriptors() {
             connection.phase = Phase::Dismissed;
         }
     }

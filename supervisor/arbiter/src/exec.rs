@@ -65,7 +65,7 @@ fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
     match executed {
         Ok((operation_id, result, passing)) => {
             accept_late(&pending, &result);
-            await_output(passing);
+            await_output(shared, passing);
             shared
                 .sessions
                 .end(&session, || finish(&pending, &operation_id, result));

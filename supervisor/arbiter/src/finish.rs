@@ -1,8 +1,12 @@
 //! The end of a submission or an attachment: its output passed on, and its result told, once.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use xioflow_journal::Stream;
 use xioflow_kernel::{ExecuteError, OperationResult, Subscription};
 use xioflow_rpc::method::Notice;
@@ -10,7 +14,7 @@ use xioflow_rpc::operation::{Ended, INLINE_MAX_BYTES};
 use xioflow_rpc::refusal::Fault;
 
 use crate::client::Pending;
-use crate::limits::STACK_BYTES;
+use crate::limits::{FAREWELL_PATIENCE, STACK_BYTES};
 use crate::pass_on::{Sink, pass_on};
 use crate::refusal;
 use crate::shared::Shared;
@@ -18,8 +22,8 @@ use crate::shared::Shared;
 /// Output that is being passed on.
 #[derive(Debug)]
 pub(crate) struct Passing {
-    thread: JoinHandle<()>,
-    is_awaited: bool,
+    /// Its other end is closed when all is passed on. None where nobody waits for that.
+    done: Option<OwnedFd>,
 }
 
 /// Starts to pass output on.
@@ -28,7 +32,11 @@ pub(crate) fn start_passing(
     subscription: Arc<Subscription>,
     mut sink: Sink,
 ) -> Result<Passing, Fault> {
-    let is_awaited = sink.is_awaited();
+    let no_pipe = |errno: Errno| refusal::of_act("make a pipe", &errno.into());
+    let (done, end) = match sink.is_awaited() {
+        true => Some(pipe_with(PipeFlags::CLOEXEC).map_err(no_pipe)?).unzip(),
+        false => (None, None),
+    };
     let passing = shared.begin_passing();
     let thread = thread::Builder::new()
         .name("xioflow-pass-on".to_owned())
@@ -37,20 +45,27 @@ pub(crate) fn start_passing(
             pass_on(&subscription, &mut sink);
             // The descriptors are closed before this counts as done.
             drop((sink, subscription));
-            drop(passing);
+            drop((passing, end));
         });
     match thread {
-        Ok(thread) => Ok(Passing { thread, is_awaited }),
+        Ok(_) => Ok(Passing { done }),
         Err(error) => Err(refusal::of_act("start a thread", &error)),
     }
 }
 
-/// Waits until all of the output is passed on, where that has to be before the result.
-pub(crate) fn await_output(passing: Option<Passing>) {
-    if let Some(passing) = passing.filter(|it| it.is_awaited) {
-        // A panic would have ended the process.
-        passing.thread.join().ok();
-    }
+/// Waits until all of the output is passed on, where that has to be before the result. A terminal that was
+/// stopped holds up the end of the arbiter no longer than any other reader.
+pub(crate) fn await_output(shared: &Shared, passing: Option<Passing>) {
+    let Some(done) = passing.and_then(|passing| passing.done) else {
+        return;
+    };
+    let ends = PollFd::from_borrowed_fd(shared.ends(), PollFlags::IN);
+    let mut either = [PollFd::new(&done, PollFlags::IN), ends];
+    while poll(&mut either, None) == Err(Errno::INTR) {}
+    // Where it is done, this returns at once.
+    let patience = Timespec::try_from(FAREWELL_PATIENCE).ok();
+    let mut done = [PollFd::new(&done, PollFlags::IN)];
+    while poll(&mut done, patience.as_ref()) == Err(Errno::INTR) {}
 }
 
 /// Tells the end of a request that was accepted, or refuses one that was not.

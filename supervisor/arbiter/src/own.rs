@@ -71,6 +71,7 @@ impl Server {
     /// Takes nothing new from now on. What waits for resources is told so, what runs goes on.
     pub(crate) fn begin_end(&mut self) {
         self.ending.begin();
+        self.shared.begin_end();
         self.shared.sessions.close();
         self.domain.close();
     }

@@ -95,9 +95,9 @@ pub fn serve(
     };
     let mut server = Server::new(setup).map_err(failed("set up a loop"))?;
     ready();
-    let ended = server.run().map_err(failed("wait for clients"))?;
+    let ended = server.run();
     server.end();
-    Ok(ended)
+    ended.map_err(failed("wait for clients"))
 }
 
 fn welcome() -> Welcome {

@@ -2,6 +2,7 @@
 //! `reading` takes lines from connections, `dispatch` says what a request means, `ending` when the loop is over.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,6 +38,9 @@ const EVENTS_PER_TURN: usize = 64;
 
 /// How long one wait may be: kernels before 5.11 take no more than fits into 31 bits of milliseconds.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Entries whose room a table keeps in any case.
+const KEPT_ENTRIES: usize = 64;
 
 /// What wakes the loop beside connections, whose tokens begin after these.
 const LISTENER: u64 = 0;
@@ -109,7 +113,7 @@ impl Server {
         if let Some(shutdown) = &options.shutdown {
             watch(shutdown, SHUTDOWN)?;
         }
-        let shared = Shared::new(Arc::clone(&bell), options.client_grace, open_files);
+        let shared = Shared::new(Arc::clone(&bell), options.client_grace, open_files)?;
         Ok(Self {
             epoll,
             listener,
@@ -359,7 +363,14 @@ impl Server {
             self.events.nudge();
         }
         self.shared.sessions.lose(token);
-        self.connections.shrink_to(64);
+        give_back(&mut self.connections);
         self.listen();
+    }
+}
+
+/// Gives memory back that a burst has needed, now and then.
+pub(crate) fn give_back<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    if map.capacity() > 4 * map.len().max(KEPT_ENTRIES) {
+        map.shrink_to(2 * map.len());
     }
 }

@@ -13,6 +13,7 @@ use crate::bell::Bell;
 use crate::connection::Token;
 use crate::limits::{OPERATIONS_MAX, STOP_GRACE};
 use crate::lost::Waiting;
+use crate::server::give_back;
 
 /// Whose it is: a request of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -229,7 +230,7 @@ impl Sessions {
             let now = Instant::now();
             table.waiting.end(&operation_id, entry.present, now);
         }
-        table.sessions.shrink_to(64);
+        give_back(&mut table.sessions);
         table.telling += 1;
         drop(table);
         tell();
@@ -315,9 +316,15 @@ impl Sessions {
         table.closed
     }
 
-    /// Stops all of them.
+    /// Stops everything that is executed. Those who only wait for the operation of another one get its
+    /// result.
     pub(crate) fn stop_all(&self, manner: StopManner, grace: Duration) {
-        for entry in self.lock().sessions.values() {
+        let table = self.lock();
+        let executed = table
+            .sessions
+            .values()
+            .filter(|it| !it.session.lock().joined);
+        for entry in executed {
             // One that is over has its result.
             entry.session.stop(Stop::Asked(manner, grace)).ok();
         }

@@ -1,9 +1,12 @@
 //! What the loop and the threads that it starts know together.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Rlimit;
 
 use crate::bell::Bell;
@@ -22,17 +25,37 @@ pub(crate) struct Shared {
     read: Mutex<Vec<(Token, ReadLine)>>,
     /// Outputs that are being passed on.
     passing: AtomicUsize,
+    /// Readable once the arbiter ends, and ever after.
+    ends: OwnedFd,
 }
 
 impl Shared {
-    pub(crate) fn new(bell: Arc<Bell>, client_grace: Duration, open_files: Rlimit) -> Self {
-        Self {
+    /// # Errors
+    /// Those of eventfd(2).
+    pub(crate) fn new(
+        bell: Arc<Bell>,
+        client_grace: Duration,
+        open_files: Rlimit,
+    ) -> io::Result<Self> {
+        Ok(Self {
             sessions: Sessions::new(Arc::clone(&bell), client_grace),
             bell,
             open_files,
             read: Mutex::default(),
             passing: AtomicUsize::new(0),
-        }
+            ends: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    /// Says that the arbiter ends.
+    pub(crate) fn begin_end(&self) {
+        // The first of two cannot fail, and more are not needed.
+        rustix::io::write(&self.ends, &1_u64.to_ne_bytes()).ok();
+    }
+
+    /// A descriptor that is readable once the arbiter ends.
+    pub(crate) fn ends(&self) -> BorrowedFd<'_> {
+        self.ends.as_fd()
     }
 
     /// Hands a line back to the loop.

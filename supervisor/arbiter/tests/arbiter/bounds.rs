@@ -182,3 +182,48 @@ fn numbers_beyond_all_measure_break_nothing() {
     assert_eq!(refused["data"]["subject"]["limit"], "leases");
     assert_serves(&arbiter);
 }
+
+#[test]
+fn results_that_nobody_reads_end_the_connection_once_they_are_too_many() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut lazy = arbiter.client();
+    // Zero bytes have six letters each, so a result is 3 MiB.
+    let zeros = || {
+        shell(
+            "head -c 500000 /dev/zero",
+            json!({ "operationId": "zeros" }),
+        )
+    };
+    let ids: Vec<i64> = (0..20)
+        .map(|_| lazy.send("op.execProcess", zeros()))
+        .collect();
+    assert_serves(&arbiter);
+    let mut watcher = arbiter.client();
+    xioflow_kit::wait::until("the end of the connection", Deadline::usual(), || {
+        watcher.call("domain.status", json!({}))["connections"] == 1
+    });
+    // What had been told before is whole, and not all of it is there.
+    lazy.wait_closed();
+    let results = lazy
+        .kept
+        .iter()
+        .filter(|it| it["method"] == "op.result")
+        .count();
+    assert!(results < ids.len(), "{results} results");
+    assert_serves(&arbiter);
+}
+
+#[test]
+fn a_long_line_without_an_end_is_not_kept_for_ever() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut half = arbiter.client();
+    half.say(&vec![b' '; 100_000], &[]);
+    assert_serves(&arbiter);
+    half.wait_closed();
+    assert_eq!(
+        half.kept[0]["error"]["data"]["subject"]["limit"],
+        "requestSeconds"
+    );
+}

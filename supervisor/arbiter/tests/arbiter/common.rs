@@ -147,11 +147,11 @@ impl Client {
         (&self.stream).write_all(&bytes[sent..]).unwrap();
     }
 
-    /// The next message; none at the end of the connection.
+    /// The next message; none at the end of the connection, also where that is inside a message.
     pub(crate) fn receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {
-            Ok(0) => None,
+            Ok(_) if !line.ends_with('\n') => None,
             Ok(_) => Some(serde_json::from_str(&line).unwrap()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("{error}"),

@@ -175,3 +175,41 @@ fn input_in_memory_counts_by_its_bytes_and_only_a_file_can_be_it() {
     let id = client.send_with("op.execProcess", params, &[reader.as_fd()]);
     assert_eq!(client.answer(id)["error"]["data"]["kind"], "invalid");
 }
+
+#[test]
+fn one_that_was_refused_and_had_none_leaves_the_next_one_its_own() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut client = arbiter.client();
+    for _ in 0..50 {
+        let (reader, writer) = pipe();
+        let refused = client.send("op.execProcess", shell("true", json!({ "runId": "none" })));
+        let more = json!({ "output": "descriptors", "descriptors": ["stdout"] });
+        let id = client.send_with(
+            "op.execProcess",
+            shell("echo mine", more),
+            &[writer.as_fd()],
+        );
+        drop(writer);
+        assert_eq!(
+            client.answer(refused)["error"]["data"]["kind"],
+            "run_closed"
+        );
+        assert_eq!(client.result(id)["exitCode"], 0);
+        assert_eq!(read_all(reader), b"mine\n");
+    }
+}
+
+#[test]
+fn before_the_greeting_there_are_none() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut client = arbiter.connect();
+    let (reader, writer) = pipe();
+    let more = json!({ "output": "descriptors", "descriptors": ["stdout"] });
+    client.send_with("op.execProcess", shell("echo no", more), &[writer.as_fd()]);
+    drop(writer);
+    client.wait_closed();
+    assert_eq!(client.kept[0]["error"]["data"]["kind"], "not_greeted");
+    assert_eq!(read_all(reader), b"");
+}

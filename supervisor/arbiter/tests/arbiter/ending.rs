@@ -193,3 +193,24 @@ fn a_client_that_reads_nothing_does_not_keep_it_from_ending() {
     arbiter.shutdown.stop(Duration::ZERO);
     assert_eq!(arbiter.wait(), Ended::Told);
 }
+
+#[test]
+fn whoever_only_waits_for_what_is_stopped_gets_its_result() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let (mut first, mut second, mut third) = (arbiter.client(), arbiter.client(), arbiter.client());
+    let more = json!({ "operationId": "shared" });
+    let executed = first.submit("sleep 600", more.clone());
+    let joined = second.submit("sleep 600", more.clone());
+    let attached = third.send("op.attach", more);
+    third.answer(attached);
+    arbiter.shutdown.stop(Duration::ZERO);
+    for (client, id) in [
+        (&mut first, executed),
+        (&mut second, joined),
+        (&mut third, attached),
+    ] {
+        assert_eq!(client.result(id)["status"], "cancelled");
+    }
+    assert_eq!(arbiter.wait(), Ended::Told);
+}
