@@ -1,16 +1,14 @@
-//! A domain: one folder, one owner, and everything that its operations share.
+//! A domain: one folder, one owner, and everything that its operations share. `options` opens it.
 
-use std::io;
+mod options;
+
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
-use xioflow_journal::{
-    Journal, OpenOptions, OperationStatus, OwnerRole, Query, ReadError, Records, Stream,
-};
+use xioflow_journal::{Journal, OperationStatus, Query, ReadError, Records, Stream};
 
 use crate::admission::Leases;
 use crate::backend::Backend;
@@ -18,267 +16,16 @@ use crate::command::Command;
 use crate::control::Wish;
 use crate::error::{ArbiterError, DomainError, ExecuteError, NotActive, RunError};
 use crate::flight::{Flight, Flights, InFlight};
-use crate::helper::{HelperPatience, Helpers, find_helper};
-use crate::leases::LeaseTable;
+use crate::helper::{HelperPatience, Helpers};
 use crate::operation::{Attachment, Membership, OperationBuilder};
-use crate::output::{
-    ArtifactBytes, Artifacts, DEFAULT_MAX_ARTIFACT_BYTES, OutputError, OutputReader,
-};
-use crate::recovery::{self, Decision};
-use crate::remote::{Arbiter, ArbiterInfo, Attached};
+use crate::output::{ArtifactBytes, Artifacts, OutputError, OutputReader};
+use crate::recovery::Decision;
+use crate::remote::{ArbiterInfo, Attached};
 use crate::result::OperationResult;
 use crate::run::{RunHandle, TaskHandle, new_run, new_task};
 use crate::stop::{StopManner, StopRequest};
 
-/// Helpers that wait for work, unless the caller says otherwise.
-const DEFAULT_WARM_HELPERS: usize = 1;
-
-/// How a domain is opened.
-///
-/// # Examples
-/// ```
-/// use std::time::Duration;
-/// use xioflow_kernel::DomainOptions;
-///
-/// # let stage = xioflow_kit::Stage::new();
-/// # let (folder, helper) = (stage.domain(), stage.program("xioflow-reaper"));
-/// let domain = DomainOptions::default()
-///     .helper(helper)
-///     .wait(Duration::from_secs(10))
-///     .max_concurrent_operations(8)
-///     .max_artifact_bytes(2 * 1024 * 1024 * 1024)
-///     .open(folder)?;
-/// for decision in domain.recovered() {
-///     println!("{decision:?}"); // what an earlier owner had left unfinished
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct DomainOptions {
-    wait: Duration,
-    helper: Option<PathBuf>,
-    warm_helpers: usize,
-    concurrent_max: Option<usize>,
-    adopt_orphans: bool,
-    patience: HelperPatience,
-    max_artifact_bytes: u64,
-    role: OwnerRole,
-    arbiter: Arbiter,
-}
-
-impl Default for DomainOptions {
-    fn default() -> Self {
-        Self {
-            wait: Duration::ZERO,
-            helper: None,
-            warm_helpers: DEFAULT_WARM_HELPERS,
-            concurrent_max: None,
-            adopt_orphans: false,
-            patience: HelperPatience::default(),
-            max_artifact_bytes: DEFAULT_MAX_ARTIFACT_BYTES,
-            role: OwnerRole::Embedded,
-            arbiter: Arbiter::default(),
-        }
-    }
-}
-
-impl DomainOptions {
-    /// Sets how long to wait for another owner to give the domain up; not at all by default.
-    #[must_use]
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// Names the helper's program instead of looking for it.
-    #[must_use]
-    pub fn helper(mut self, program: impl Into<PathBuf>) -> Self {
-        self.helper = Some(program.into());
-        self
-    }
-
-    /// Sets how many helpers wait for work, so that a launch need not start one; 1 by default. With 0 one is
-    /// started when the domain is opened, for the first launch, and none in advance after that.
-    #[must_use]
-    pub fn warm_helpers(mut self, count: usize) -> Self {
-        self.warm_helpers = count;
-        self
-    }
-
-    /// Limits how many operations run at once; there is no limit by default. One whose end could not be proven keeps its
-    /// resources, and takes no place.
-    #[must_use]
-    pub fn max_concurrent_operations(mut self, max: usize) -> Self {
-        self.concurrent_max = Some(max);
-        self
-    }
-
-    /// Makes this process the net below its helpers: it becomes a child subreaper
-    /// (`PR_SET_CHILD_SUBREAPER`), and if a helper dies, what it held comes to this process and is
-    /// ended here.
-    ///
-    /// Only for programs that start no children themselves: **every child that is not a helper is
-    /// then taken for an orphan and killed.**
-    #[must_use]
-    pub fn adopt_orphans(mut self, on: bool) -> Self {
-        self.adopt_orphans = on;
-        self
-    }
-
-    /// Sets how long a helper may be silent before it counts as lost.
-    #[must_use]
-    pub fn helper_patience(mut self, patience: HelperPatience) -> Self {
-        self.patience = patience;
-        self
-    }
-
-    /// Sets how many bytes the files of the artifacts folder may take together; 32 GiB by default.
-    ///
-    /// They are counted when the domain is opened. Operations share what is left as they write.
-    /// When it is used up, commands go on; of each stream 64 KiB are still stored, in the journal,
-    /// and its result names the gap. While an operation runs, up to 48 KiB of each stream may stand
-    /// in the folder beyond this number.
-    #[must_use]
-    pub fn max_artifact_bytes(mut self, max: u64) -> Self {
-        self.max_artifact_bytes = max;
-        self
-    }
-
-    /// Says for whom this process will own the domain; for itself by default. Others read it in the
-    /// lock file ([`LockNote::role`](xioflow_journal::LockNote::role)): an arbiter that ends is waited
-    /// for where a host that has the domain for itself is not.
-    ///
-    /// # Examples
-    /// ```
-    /// # let stage = xioflow_kit::Stage::new();
-    /// # let (folder, helper) = (stage.domain(), stage.program("xioflow-reaper"));
-    /// use xioflow_kernel::DomainOptions;
-    /// use xioflow_kernel::journal::{OwnerRole, OwnerState, Reader};
-    ///
-    /// let options = DomainOptions::default().helper(helper).role(OwnerRole::Arbiter);
-    /// let domain = options.open(&folder)?;
-    /// let OwnerState::Held { note: Some(note) } = Reader::open(&folder)?.owner_state() else {
-    ///     panic!("this process owns it");
-    /// };
-    /// assert_eq!(note.role, Some(OwnerRole::Arbiter));
-    /// # drop(domain);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn role(mut self, role: OwnerRole) -> Self {
-        self.role = role;
-        self
-    }
-
-    /// Sets who executes the operations. By default that is the arbiter, if one owns the domain, and
-    /// else this process.
-    ///
-    /// An arbiter has options of its own: what is set here of helpers, of limits and of orphans is for a
-    /// domain that this process owns. [`Domain::arbiter`] says which it is.
-    #[must_use]
-    pub fn arbiter(mut self, arbiter: Arbiter) -> Self {
-        self.arbiter = arbiter;
-        self
-    }
-
-    /// Opens the domain in this folder, making it if it is not there.
-    ///
-    /// On return this process owns the domain, or is attached to the arbiter that does, and
-    /// everything that an earlier owner left unfinished has been settled by evidence; see
-    /// [`Domain::recovered`].
-    ///
-    /// # Errors
-    /// [`DomainError`] says by cause what stands in the way. The domain is then as it was.
-    pub fn open(&self, folder: impl Into<PathBuf>) -> Result<Domain, DomainError> {
-        let folder = folder.into();
-        match Attached::open(&folder, &self.arbiter)? {
-            Some(attached) => Domain::attached(attached),
-            None => self.own(folder),
-        }
-    }
-
-    fn own(&self, folder: PathBuf) -> Result<Domain, DomainError> {
-        let program = match &self.helper {
-            Some(program) => program.clone(),
-            None => find_helper()?,
-        };
-        if self.adopt_orphans {
-            rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-                .map_err(|source| DomainError::Subreaper(source.into()))?;
-        }
-        // The first helper starts while the database is opened.
-        let helpers = Helpers::new(program, 1, self.warm_helpers)?;
-        let options = OpenOptions {
-            wait: self.wait,
-            role: self.role,
-            ..OpenOptions::default()
-        };
-        let journal = Journal::open(&folder, &options)?;
-        let artifacts = open_artifacts(folder.join("artifacts"), self.max_artifact_bytes)?;
-        let (holders, holders_path) = open_holders(folder.join("holders"))?;
-        let recovered =
-            recovery::recover(&journal, &artifacts, &holders_path).map_err(|source| {
-                DomainError::Recovery {
-                    path: folder.clone(),
-                    source: Box::new(source),
-                }
-            })?;
-        let leases = restore_leases(&journal, self.concurrent_max).map_err(|source| {
-            DomainError::Recovery {
-                path: folder.clone(),
-                source: Box::new(source),
-            }
-        })?;
-        let inner = Inner {
-            journal,
-            leases,
-            artifacts: Arc::new(artifacts),
-            holders,
-            flights: Flights::default(),
-            helpers,
-            adopts_orphans: self.adopt_orphans,
-            patience: self.patience,
-            folder,
-        };
-        Ok(Domain {
-            backend: Backend::Own(Arc::new(inner)),
-            recovered,
-        })
-    }
-}
-
-fn open_artifacts(path: PathBuf, max_bytes: u64) -> Result<Artifacts, DomainError> {
-    Artifacts::open(path.clone(), max_bytes).map_err(|source| DomainError::Folder { path, source })
-}
-
-fn open_holders(path: PathBuf) -> Result<(OwnedFd, PathBuf), DomainError> {
-    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
-    match rustix::fs::open(&path, flags, Mode::empty()) {
-        Ok(folder) => Ok((folder, path)),
-        Err(error) => Err(DomainError::Folder {
-            path,
-            source: io::Error::from(error),
-        }),
-    }
-}
-
-/// Held is what the journal says is leased, and what every unfinished operation needs. Only these
-/// take a place.
-fn restore_leases(
-    journal: &Journal,
-    concurrent_max: Option<usize>,
-) -> Result<Leases, ExecuteError> {
-    let mut table = LeaseTable::new(concurrent_max);
-    let unsettled = journal.unsettled()?;
-    for lease in unsettled.leases {
-        table.restore(&lease.operation_id, &[lease.resource_id]);
-        table.keep(&lease.operation_id);
-    }
-    for operation in unsettled.operations {
-        table.restore(&operation.id, &operation.required_resources);
-    }
-    Ok(Leases::new(table))
-}
+pub use options::DomainOptions;
 
 /// An open domain. This process is its only owner until it is dropped or closed, or a client of the
 /// arbiter that is.
