@@ -64,6 +64,9 @@ fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
     drop(domain);
     match executed {
         Ok((operation_id, result, passing)) => {
+            if result.as_ref().is_err_and(ExecuteError::ends_ownership) {
+                shared.note_domain_lost();
+            }
             accept_late(&pending, &result);
             await_output(shared, passing);
             shared

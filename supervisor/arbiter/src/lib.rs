@@ -54,7 +54,8 @@ mod shared;
 mod socket;
 
 pub use options::{
-    ArbiterOptions, DEFAULT_CLIENT_GRACE, DEFAULT_IDLE, DEFAULT_WAIT, ShutdownHandle,
+    ArbiterOptions, DEFAULT_CLIENT_GRACE, DEFAULT_IDLE, DEFAULT_WAIT, DEFAULT_WARM_HELPERS,
+    ShutdownHandle,
 };
 pub use serve::{Ended, ServeError, serve};
 pub use socket::SocketError;

@@ -19,6 +19,9 @@ pub const DEFAULT_CLIENT_GRACE: Duration = Duration::from_secs(2);
 /// How long the arbiter before may take to give the domain up, unless it is told otherwise.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 
+/// Helpers that wait for work, unless it is told otherwise.
+pub const DEFAULT_WARM_HELPERS: usize = 1;
+
 /// How an arbiter serves.
 #[derive(Debug)]
 pub struct ArbiterOptions {
@@ -28,6 +31,10 @@ pub struct ArbiterOptions {
     pub client_grace: Duration,
     /// The helper's program, instead of the one that is found.
     pub helper: Option<PathBuf>,
+    /// How many helpers wait for work ([`xioflow_kernel::DomainOptions::warm_helpers`]).
+    pub warm_helpers: usize,
+    /// How many operations run at once; `None`: as many as are asked for.
+    pub max_concurrent_operations: Option<usize>,
     /// How long to wait for another owner to give the domain up.
     pub wait: Duration,
     /// Ends it from outside, for signals.
@@ -40,6 +47,8 @@ impl Default for ArbiterOptions {
             idle: Some(DEFAULT_IDLE),
             client_grace: DEFAULT_CLIENT_GRACE,
             helper: None,
+            warm_helpers: DEFAULT_WARM_HELPERS,
+            max_concurrent_operations: None,
             wait: DEFAULT_WAIT,
             shutdown: None,
         }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 
 use serde_json::Value;
-use xioflow_journal::ReadError;
+use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{ArbiterError, ExecuteError, NotActive, OutputError, RunError, StoredError};
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -179,7 +179,7 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
             .about("problem", problem.as_str()),
         ExecuteError::Helper(_) => refused(kind::HELPER_FAILED, error),
         ExecuteError::System { .. } => of_system(error),
-        ExecuteError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
+        ExecuteError::Commit(commit) => of_commit(commit, error),
         ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),
         // An arbiter owns its domain, and detaches by itself.
         ExecuteError::ArbiterLost { .. }
@@ -189,6 +189,14 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
             let result = serde_json::to_value(result).unwrap_or(Value::Null);
             refused(kind::NOT_RECORDED, error).about("result", result)
         }
+    }
+}
+
+/// Why the journal took nothing.
+fn of_commit(commit: &CommitError, error: &(dyn Error + 'static)) -> Fault {
+    match commit {
+        CommitError::Fenced { .. } => refused(kind::FENCED, error),
+        _ => refused(kind::JOURNAL_FAILED, error),
     }
 }
 
@@ -228,7 +236,7 @@ pub(crate) fn of_run(error: &RunError) -> Fault {
         RunError::Ended { run_id, status } => refused(kind::RUN_ENDED, error)
             .about("runId", run_id.as_str())
             .about("status", status.as_str()),
-        RunError::Commit(_) => refused(kind::JOURNAL_FAILED, error),
+        RunError::Commit(commit) => of_commit(commit, error),
         RunError::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
         RunError::Arbiter(_) => refused(kind::INTERNAL, error),
     }

@@ -79,9 +79,13 @@ pub fn serve(
         .arbiter(Arbiter::Never)
         .adopt_orphans(true)
         .role(OwnerRole::Arbiter)
+        .warm_helpers(options.warm_helpers)
         .wait(options.wait);
     if let Some(helper) = &options.helper {
         domain = domain.helper(helper);
+    }
+    if let Some(max) = options.max_concurrent_operations {
+        domain = domain.max_concurrent_operations(max);
     }
     let domain = domain.open(folder)?;
     let listener = Listener::bind(domain.folder())?;

@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::Rlimit;
 use xioflow_facts::Standing;
-use xioflow_kernel::Domain;
+use xioflow_kernel::{DEFAULT_CANCEL_GRACE, Domain};
 use xioflow_rpc::kernel::Welcome;
 
 use crate::bell::Bell;
@@ -206,6 +206,11 @@ impl Server {
 
     /// Does what is due.
     fn keep_time(&mut self, now: Instant) {
+        // Another arbiter can take the domain over when this one is gone, and not before.
+        if self.shared.has_lost_domain() && !self.ending.has_begun() {
+            self.begin_end();
+            self.stop_all(DEFAULT_CANCEL_GRACE);
+        }
         self.shared.sessions.stop_lost(now);
         self.end_long_lines(now);
         while let Some((until, token)) = self.greetings.front().copied() {

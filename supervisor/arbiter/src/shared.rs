@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     passing: AtomicUsize,
     /// Readable once the arbiter ends, and ever after.
     ends: OwnedFd,
+    /// Whether nothing can be recorded any more.
+    domain_lost: AtomicBool,
 }
 
 impl Shared {
@@ -43,6 +45,7 @@ impl Shared {
             open_files,
             read: Mutex::default(),
             passing: AtomicUsize::new(0),
+            domain_lost: AtomicBool::new(false),
             ends: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         })
     }
@@ -70,6 +73,17 @@ impl Shared {
     pub(crate) fn take_read(&self) -> Vec<(Token, ReadLine)> {
         // Entries are pushed whole.
         std::mem::take(&mut *self.read.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has the loop end, because nothing can be recorded any more.
+    pub(crate) fn note_domain_lost(&self) {
+        self.domain_lost.store(true, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    /// Whether it is to end for that.
+    pub(crate) fn has_lost_domain(&self) -> bool {
+        self.domain_lost.load(Ordering::SeqCst)
     }
 
     /// Counts one more output that is passed on, until the guard is dropped.

@@ -221,6 +221,23 @@ pub enum ExecuteError {
     },
 }
 
+impl ExecuteError {
+    /// Whether this owner can record nothing any more, so that every later submission fails the same way: it
+    /// has lost the domain, or its storage has failed. Whoever opens the domain next settles what is open.
+    #[must_use]
+    pub fn ends_ownership(&self) -> bool {
+        let commit = match self {
+            Self::Commit(commit) => Some(&**commit),
+            Self::Unrecorded { source, .. } => source.downcast_ref::<CommitError>(),
+            _ => None,
+        };
+        matches!(
+            commit,
+            Some(CommitError::Fenced { .. } | CommitError::Broken(_))
+        )
+    }
+}
+
 impl From<CommitError> for ExecuteError {
     fn from(error: CommitError) -> Self {
         match error {

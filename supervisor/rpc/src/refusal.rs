@@ -197,6 +197,8 @@ pub mod kind {
         HELPER_FAILED = "helper_failed";
         /// The system refused something. Subject: `errno` where there is one.
         SYSTEM = "system";
+        /// The arbiter has lost the domain to another owner, or its lock file was replaced. It ends.
+        FENCED = "fenced";
         /// The journal refused a commit.
         JOURNAL_FAILED = "journal_failed";
         /// The journal could not be read.

@@ -5,6 +5,6 @@ use std::process::ExitCode;
 use xioflow_conformance::{Way, run_suite, ways};
 
 fn main() -> ExitCode {
-    let ways: [&dyn Way; 2] = [&ways::Embedded, &ways::CommandLine];
+    let ways: [&dyn Way; 3] = [&ways::Embedded, &ways::ThroughArbiter, &ways::CommandLine];
     run_suite(&ways)
 }

@@ -241,11 +241,23 @@ impl Started<'_> {
     /// # Panics
     /// When the command or the deadline ends first.
     pub fn wait_for_output(&mut self, part: &[u8]) {
-        while !self.streams[0].has(part) {
-            let going_on = self.streams[0].is_open() && self.step(None);
+        self.wait_for_stream(0, "stdout", part);
+    }
+
+    /// Waits until standard error has this in it.
+    ///
+    /// # Panics
+    /// When the command or the deadline ends first.
+    pub fn wait_for_complaint(&mut self, part: &[u8]) {
+        self.wait_for_stream(1, "stderr", part);
+    }
+
+    fn wait_for_stream(&mut self, index: usize, name: &str, part: &[u8]) {
+        while !self.streams[index].has(part) {
+            let going_on = self.streams[index].is_open() && self.step(None);
             assert!(
                 going_on,
-                "no {} on stdout of {}",
+                "no {} on {name} of {}",
                 part.escape_ascii(),
                 self.line
             );

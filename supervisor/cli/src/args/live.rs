@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use xioflow_arbiter::DEFAULT_WARM_HELPERS;
 
+use crate::count::parse_count;
 use crate::duration::{Idle, parse_duration, parse_idle};
 
 const SHUTDOWN_HELP: &str = "\
@@ -43,6 +45,14 @@ pub(crate) struct ArbiterArgs {
     /// How long to wait for the domain's owner to give it up
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     pub(crate) wait: Duration,
+
+    /// How many operations run at once; others wait, as for a lease [default: as many as are asked for]
+    #[arg(long, value_name = "N", value_parser = parse_count::<usize>)]
+    pub(crate) max_operations: Option<usize>,
+
+    /// How many helpers are started before there is work for them
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_WARM_HELPERS, value_parser = parse_count::<usize>)]
+    pub(crate) warm_helpers: usize,
 
     /// Begin a session of its own, and tell whoever has started this whether it listens
     #[arg(long, hide = true)]

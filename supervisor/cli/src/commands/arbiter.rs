@@ -46,6 +46,8 @@ fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), F
         idle: args.idle.0,
         client_grace: args.client_grace,
         wait: args.wait,
+        warm_helpers: args.warm_helpers,
+        max_concurrent_operations: args.max_operations,
         shutdown: Some(shutdown),
         ..ArbiterOptions::default()
     };

@@ -111,6 +111,9 @@ impl Attached {
         manner: StopManner,
         grace: Duration,
     ) -> Result<(), NotActive> {
+        if self.is_closed() {
+            return Err(NotActive::DomainClosed);
+        }
         let cancel = Cancel {
             operation_id: operation_id.to_owned(),
             manner: rpc_manner(manner),

@@ -68,7 +68,13 @@ fn fencing(world: &World<'_>) -> Outcome {
     assert_eq!(facts(), before);
     let late = old.submit(&world.traced("late"))?.wait();
     let refusal = late.expect_err("it owns nothing any more");
-    let kinds = [RefusalKind::Fenced, RefusalKind::DomainLocked];
+    // An arbiter that has lost its domain ends, and refuses until it has.
+    let kinds = [
+        RefusalKind::Fenced,
+        RefusalKind::DomainLocked,
+        RefusalKind::DomainClosed,
+        RefusalKind::ArbiterGone,
+    ];
     assert!(kinds.contains(&refusal.kind), "{refusal}");
     assert_eq!(new.operation("late").expect("readable"), None);
     assert_eq!(facts(), before);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use xioflow_kernel::journal::{self, CommitError, Query, Stream, TerminationReason};
 use xioflow_kernel::{
-    Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy, Domain,
-    DomainOptions, ExecuteError, NotActive, OperationBuilder, OperationHandle, Piece, RunError,
-    RunHandle, Stdin, StopManner, Subscription, stored_result,
+    ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy,
+    Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder, OperationHandle, Piece,
+    RunError, RunHandle, Stdin, StopManner, Subscription, stored_result,
 };
 use xioflow_kit::Stage;
 
@@ -47,9 +47,9 @@ impl Way for Embedded {
     }
 }
 
-/// A host with an open domain, or a clone of one.
-struct Host {
-    domain: Domain,
+/// A host with an open domain, or a clone of one. It does not know who executes.
+pub(super) struct Host {
+    pub(super) domain: Domain,
 }
 
 impl Client for Host {
@@ -300,6 +300,12 @@ fn refusal(error: &ExecuteError) -> Refusal {
         ExecuteError::DomainClosed => RefusalKind::DomainClosed,
         ExecuteError::JoinAbandoned { .. } => RefusalKind::JoinAbandoned,
         ExecuteError::Unrecorded { .. } => RefusalKind::NotRecorded,
+        ExecuteError::ArbiterLost { .. } => RefusalKind::ArbiterGone,
+        ExecuteError::Arbiter(arbiter) => match &**arbiter {
+            ArbiterError::Lost { .. } => RefusalKind::ArbiterGone,
+            ArbiterError::Refused { kind, .. } if kind == "fenced" => RefusalKind::Fenced,
+            _ => RefusalKind::Other,
+        },
         ExecuteError::Commit(commit) => match &**commit {
             CommitError::Fenced { .. } => RefusalKind::Fenced,
             _ => RefusalKind::Other,

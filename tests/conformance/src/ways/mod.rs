@@ -1,11 +1,14 @@
 //! What every way of using xioflow offers, as far as it does.
 //!
 //! The traits have no default answers: a way that cannot do something says so, with the reason.
-//! `embedded` is the library in this very process, `command_line` the program `xioflow`.
+//! `embedded` is the library in this very process, `arbiter` the same library as a client of a domain that
+//! an arbiter owns, `command_line` the program `xioflow`.
 
+mod arbiter;
 mod command_line;
 mod embedded;
 
+pub use arbiter::ThroughArbiter;
 pub use command_line::CommandLine;
 pub use embedded::Embedded;
 
@@ -165,6 +168,7 @@ pub enum RefusalKind {
     RunUnfinished,
     NotEnforceable,
     Fenced,
+    ArbiterGone,
     NotRecorded,
     NotFound,
     AlreadyCompleted,
