@@ -27,6 +27,7 @@ impl Server {
         &mut self,
         token: Token,
         asked: ExecProcess,
+        bytes: u64,
         pending: &Arc<Pending>,
     ) -> Result<(), Fault> {
         let wanted = Wanted {
@@ -35,11 +36,17 @@ impl Server {
             output: asked.output,
         };
         let (descriptors, session) = self.begin_session(token, &wanted, asked.detached, pending)?;
+        let mut taken = self.shared.budget.part();
+        if let Err(fault) = taken.more(bytes) {
+            self.shared.sessions.end(&session, || ());
+            return Err(fault);
+        }
         let submission = Submission {
             asked,
             descriptors,
             pending: Arc::clone(pending),
             session,
+            taken,
         };
         exec::start(&self.shared, &self.domain, submission);
         Ok(())

@@ -18,7 +18,7 @@ use xioflow_rpc::operation::{INLINE_MAX_BYTES, OutputRead, ReadOutput};
 use xioflow_rpc::refusal::{Fault, code};
 
 use crate::convert::stream_in;
-use crate::finish::omit_long_output;
+use crate::inline::omit_long_output;
 use crate::limits::{EVENTS_PAGE_BYTES, LIST_DEFAULT, PAGE_MAX};
 use crate::refusal::{self, invalid};
 

@@ -9,9 +9,9 @@ use xioflow_rpc::refusal::Fault;
 
 use crate::chunks::Chunks;
 use crate::client::Pending;
-use crate::command::held_bytes;
 use crate::descriptors::Descriptors;
 use crate::finish::{Passing, await_output, finish, start_passing};
+use crate::inline::Inline;
 use crate::limits::STACK_BYTES;
 use crate::pass_on::Sink;
 use crate::refusal;
@@ -59,9 +59,10 @@ fn follow(shared: &Arc<Shared>, domain: Arc<Domain>, following: Following) {
         Ok((attachment, passing)) => {
             let result = attachment.wait();
             await_output(shared, passing);
-            shared
-                .sessions
-                .end(&session, || finish(&pending, &asked.operation_id, result));
+            let inline = Inline::of(asked.max_output_bytes);
+            shared.sessions.end(&session, || {
+                finish(&pending, &asked.operation_id, result, inline);
+            });
         }
         Err(fault) => shared.sessions.end(&session, || {
             pending.refuse(fault);
@@ -79,7 +80,8 @@ fn begin(
 ) -> Result<(Attachment, Option<Passing>), Fault> {
     let attachment = domain.attach(&asked.operation_id);
     let attachment = attachment.map_err(|error| refusal::of_not_active(&error))?;
-    let mut attachment = attachment.max_output_bytes(held_bytes(asked.max_output_bytes));
+    let mut attachment =
+        attachment.max_output_bytes(Inline::of(asked.max_output_bytes).held_bytes());
     session.has_canceller(&attachment.canceller());
     shared.sessions.is_of(session, &asked.operation_id);
     // It waits for the operation of another one from the beginning.

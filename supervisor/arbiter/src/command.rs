@@ -11,17 +11,19 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
 use rustix::process::{Resource, Rlimit};
 use xioflow_kernel::{
-    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_MAX_STORED_BYTES,
-    DEFAULT_TIMEOUT_GRACE, Domain, OperationBuilder, Stdin,
+    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_TIMEOUT_GRACE,
+    Domain, OperationBuilder, Stdin,
 };
 use xioflow_rpc::operation::{self, ExecProcess};
 use xioflow_rpc::refusal::Fault;
 
+use crate::budget::Taken;
 use crate::convert::{descendants, millis_or};
 use crate::descriptors::Descriptors;
+use crate::inline::Inline;
 use crate::limits::{
-    HELD_OUTPUT_MAX_BYTES, LEASE_MAX_BYTES, LEASES_MAX, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES,
-    RESOURCE_LIMITS_MAX, VARIABLES_MAX,
+    LEASE_MAX_BYTES, LEASES_MAX, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES, RESOURCE_LIMITS_MAX,
+    VARIABLES_MAX,
 };
 use crate::refusal::{self, invalid};
 
@@ -31,10 +33,11 @@ pub(crate) fn operation(
     asked: ExecProcess,
     mut descriptors: Descriptors,
     open_files: Rlimit,
+    taken: &mut Taken,
 ) -> Result<OperationBuilder, Fault> {
     check_counts(&asked)?;
     let caller = caller(asked.caller, open_files)?;
-    let stdin = stdin(asked.stdin, descriptors.stdin.take())?;
+    let stdin = stdin(asked.stdin, descriptors.stdin.take(), taken)?;
     let command = command(asked.command).stdin(stdin);
     let operation = match &asked.run_id {
         None => domain.operation(command),
@@ -45,7 +48,7 @@ pub(crate) fn operation(
         .caller(caller)
         .timeout_grace(millis_or(asked.timeout_grace_ms, DEFAULT_TIMEOUT_GRACE))
         .wait(Duration::from_millis(asked.wait_ms))
-        .max_output_bytes(held_bytes(asked.max_output_bytes))
+        .max_output_bytes(Inline::of(asked.max_output_bytes).held_bytes())
         .max_stored_bytes(asked.max_stored_bytes.unwrap_or(DEFAULT_MAX_STORED_BYTES))
         .drain_timeout(millis_or(asked.drain_timeout_ms, DEFAULT_DRAIN_TIMEOUT))
         .descendants(descendants(asked.descendants));
@@ -62,14 +65,6 @@ pub(crate) fn operation(
         .leases
         .into_iter()
         .fold(operation, OperationBuilder::lease))
-}
-
-/// How much of each stream is held for a result.
-pub(crate) fn held_bytes(asked: Option<u64>) -> usize {
-    let asked = asked.map_or(DEFAULT_MAX_OUTPUT_BYTES, |asked| {
-        usize::try_from(asked).unwrap_or(usize::MAX)
-    });
-    asked.min(HELD_OUTPUT_MAX_BYTES)
 }
 
 fn checked_name(name: String) -> Result<String, Fault> {
@@ -152,7 +147,11 @@ fn command(asked: operation::Command) -> Command {
         })
 }
 
-fn stdin(asked: operation::Stdin, descriptor: Option<OwnedFd>) -> Result<Stdin, Fault> {
+fn stdin(
+    asked: operation::Stdin,
+    descriptor: Option<OwnedFd>,
+    taken: &mut Taken,
+) -> Result<Stdin, Fault> {
     use operation::Stdin as Asked;
     let descriptor =
         || descriptor.ok_or_else(|| invalid("the descriptor of standard input has not come along"));
@@ -164,14 +163,14 @@ fn stdin(asked: operation::Stdin, descriptor: Option<OwnedFd>) -> Result<Stdin, 
             Stdin::bytes(bytes.map_err(|error| invalid(format!("standard input: {error}")))?)
         }
         Asked::Text { text } => Stdin::text(text),
-        Asked::Memory => Stdin::bytes(bytes_of(descriptor()?)?),
+        Asked::Memory => Stdin::bytes(bytes_of(descriptor()?, taken)?),
         Asked::File { path } => Stdin::File(path.0.into()),
         Asked::Descriptor | Asked::Stream => Stdin::Descriptor(Arc::new(descriptor()?)),
     })
 }
 
 /// The bytes of a file. A pipe or a terminal would have to be waited for.
-fn bytes_of(descriptor: OwnedFd) -> Result<Vec<u8>, Fault> {
+fn bytes_of(descriptor: OwnedFd, taken: &mut Taken) -> Result<Vec<u8>, Fault> {
     let failed = |errno: rustix::io::Errno| refusal::of_act("read standard input", &errno.into());
     let stat = rustix::fs::fstat(&descriptor).map_err(failed)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -190,6 +189,8 @@ fn bytes_of(descriptor: OwnedFd) -> Result<Vec<u8>, Fault> {
             MEMORY_STDIN_MAX_BYTES,
         ));
     }
+    // It is there twice: as bytes that make the operation the same, and as the file that the command reads.
+    taken.more(2 * len)?;
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
     let file = std::fs::File::from(descriptor);
     file.read_exact_at(&mut bytes, 0)

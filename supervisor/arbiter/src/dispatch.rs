@@ -22,6 +22,7 @@ use crate::server::Server;
 pub(crate) struct ReadLine {
     request: Result<RawRequest, Rejected>,
     submission: Option<Result<Box<ExecProcess>, Fault>>,
+    bytes: u64,
 }
 
 impl ReadLine {
@@ -35,6 +36,7 @@ impl ReadLine {
         Self {
             request,
             submission,
+            bytes: line.len() as u64,
         }
     }
 }
@@ -60,7 +62,8 @@ impl Server {
         };
         connection.has_taken = false;
         let pending = Arc::new(Pending::new(&connection.client, request.id.clone()));
-        if let Err(fault) = self.carry_out(token, &request, line.submission, &pending) {
+        if let Err(fault) = self.carry_out(token, &request, (line.submission, line.bytes), &pending)
+        {
             pending.refuse(fault);
             self.part_from_stray_descriptors(token, &request);
         }
@@ -85,7 +88,7 @@ impl Server {
         &mut self,
         token: Token,
         request: &RawRequest,
-        submission: Option<Result<Box<ExecProcess>, Fault>>,
+        (submission, bytes): (Option<Result<Box<ExecProcess>, Fault>>, u64),
         pending: &Arc<Pending>,
     ) -> Result<(), Fault> {
         let Some(method) = Method::of(&request.method) else {
@@ -103,7 +106,7 @@ impl Server {
             }
             Method::ExecProcess => {
                 let asked = submission.unwrap_or_else(|| request.decode_params());
-                self.exec(token, *asked?, pending)
+                self.exec(token, *asked?, bytes, pending)
             }
             Method::Attach => self.attach(token, request.decode_params()?, pending),
             Method::Cancel => self.cancel(token, request.decode_params()?, pending),

@@ -10,11 +10,13 @@ use xioflow_kernel::{Domain, ExecuteError, OperationBuilder, OperationResult};
 use xioflow_rpc::operation::{Accepted, ExecProcess};
 use xioflow_rpc::refusal::Fault;
 
+use crate::budget::Taken;
 use crate::chunks::Chunks;
 use crate::client::Pending;
 use crate::command;
 use crate::descriptors::Descriptors;
 use crate::finish::{Passing, await_output, finish, start_passing};
+use crate::inline::Inline;
 use crate::limits::STACK_BYTES;
 use crate::pass_on::Sink;
 use crate::refusal;
@@ -28,6 +30,8 @@ pub(crate) struct Submission {
     pub(crate) descriptors: Descriptors,
     pub(crate) pending: Arc<Pending>,
     pub(crate) session: Arc<Session>,
+    /// What it takes of the memory that all of them have.
+    pub(crate) taken: Taken,
 }
 
 /// Executes it on a thread of its own.
@@ -54,14 +58,21 @@ fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
         descriptors,
         pending,
         session,
+        mut taken,
     } = submission;
-    let prepared = prepare(shared, &domain, asked, descriptors, &pending, &session);
+    let inline = Inline::of(asked.max_output_bytes);
+    let words = Words {
+        asked,
+        descriptors,
+        taken: &mut taken,
+    };
+    let prepared = prepare(shared, &domain, words, &pending, &session);
     let executed = prepared.map(|(operation, passing)| {
         let operation_id = operation.operation_id().to_owned();
         (operation_id, operation.run(), passing)
     });
     // Before the session ends: the loop may give the domain up then.
-    drop(domain);
+    drop((domain, taken));
     match executed {
         Ok((operation_id, result, passing)) => {
             if result.as_ref().is_err_and(ExecuteError::ends_ownership) {
@@ -71,7 +82,7 @@ fn execute(shared: &Arc<Shared>, domain: Arc<Domain>, submission: Submission) {
             await_output(shared, passing);
             shared
                 .sessions
-                .end(&session, || finish(&pending, &operation_id, result));
+                .end(&session, || finish(&pending, &operation_id, result, inline));
         }
         Err(fault) => shared.sessions.end(&session, || {
             pending.refuse(fault);
@@ -90,19 +101,30 @@ fn accept_late(pending: &Pending, result: &Result<OperationResult, ExecuteError>
     }
 }
 
+/// What was asked, and what came along.
+struct Words<'a> {
+    asked: ExecProcess,
+    descriptors: Descriptors,
+    taken: &'a mut Taken,
+}
+
 /// Puts the operation together, ready to run.
 fn prepare(
     shared: &Arc<Shared>,
     domain: &Domain,
-    asked: ExecProcess,
-    mut descriptors: Descriptors,
+    words: Words<'_>,
     pending: &Arc<Pending>,
     session: &Arc<Session>,
 ) -> Result<(OperationBuilder, Option<Passing>), Fault> {
+    let Words {
+        asked,
+        mut descriptors,
+        taken,
+    } = words;
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))
     });
-    let mut operation = command::operation(domain, asked, descriptors, shared.open_files)?;
+    let mut operation = command::operation(domain, asked, descriptors, shared.open_files, taken)?;
     session.has_canceller(&operation.canceller());
     shared.sessions.is_of(session, operation.operation_id());
     let passing = match sink {

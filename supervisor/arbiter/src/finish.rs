@@ -7,13 +7,13 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use xioflow_journal::Stream;
 use xioflow_kernel::{ExecuteError, OperationResult, Subscription};
 use xioflow_rpc::method::Notice;
-use xioflow_rpc::operation::{Ended, INLINE_MAX_BYTES};
+use xioflow_rpc::operation::Ended;
 use xioflow_rpc::refusal::Fault;
 
 use crate::client::Pending;
+use crate::inline::Inline;
 use crate::limits::{FAREWELL_PATIENCE, STACK_BYTES};
 use crate::pass_on::{Sink, pass_on};
 use crate::refusal;
@@ -73,9 +73,10 @@ pub(crate) fn finish(
     pending: &Pending,
     operation_id: &str,
     result: Result<OperationResult, ExecuteError>,
+    inline: Inline,
 ) {
     match result {
-        Ok(result) => tell(pending, ended(pending, result)),
+        Ok(result) => tell(pending, ended(pending, result, inline)),
         Err(error) => {
             if let Some(fault) = pending.refuse(refusal::of_execute(&error)) {
                 tell(pending, failed(pending, operation_id, fault));
@@ -109,8 +110,8 @@ fn failed(pending: &Pending, operation_id: &str, fault: Fault) -> Ended {
     }
 }
 
-fn ended(pending: &Pending, mut result: OperationResult) -> Ended {
-    let output_omitted = omit_long_output(&mut result);
+fn ended(pending: &Pending, mut result: OperationResult, inline: Inline) -> Ended {
+    let output_omitted = inline.omit_what_is_too_much(&mut result);
     let operation_id = result.operation_id.clone();
     match serde_json::to_value(result) {
         Ok(result) => Ended {
@@ -125,15 +126,4 @@ fn ended(pending: &Pending, mut result: OperationResult) -> Ended {
             failed(pending, &operation_id, fault)
         }
     }
-}
-
-/// Takes the output out of a result that holds much of it. Everything that is said about it stays.
-pub(crate) fn omit_long_output(result: &mut OperationResult) -> bool {
-    let kept = [Stream::Stdout, Stream::Stderr].map(|it| result.kept_output(it).len() as u64);
-    if kept[0] + kept[1] <= INLINE_MAX_BYTES {
-        return false;
-    }
-    (result.stdout, result.stderr) = (String::new(), String::new());
-    (result.stdout_base64, result.stderr_base64) = (None, None);
-    true
 }

@@ -62,9 +62,9 @@ pub(crate) const VARIABLES_MAX: usize = 16 * 1024;
 /// Resource limits of a caller. Linux has sixteen.
 pub(crate) const RESOURCE_LIMITS_MAX: usize = 64;
 
-/// How much of each output stream is held for a result at most. More than
-/// [`xioflow_rpc::operation::INLINE_MAX_BYTES`] does not travel anyway.
-pub(crate) const HELD_OUTPUT_MAX_BYTES: usize = xioflow_kernel::DEFAULT_MAX_OUTPUT_BYTES;
+/// What submissions that are not over take together: their requests, and input in memory. One request can
+/// have 16 MiB, and hundreds of them wait for a resource as easily as one.
+pub(crate) const SUBMISSIONS_MAX_BYTES: u64 = 512 * 1024 * 1024;
 
 /// How much of a file in memory can be standard input, in bytes. It is copied, to be hashed.
 pub(crate) const MEMORY_STDIN_MAX_BYTES: u64 = 256 * 1024 * 1024;

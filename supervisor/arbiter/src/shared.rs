@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Rlimit;
 
 use crate::bell::Bell;
+use crate::budget::Budget;
 use crate::connection::Token;
 use crate::dispatch::ReadLine;
 use crate::session::Sessions;
@@ -19,6 +20,7 @@ use crate::session::Sessions;
 pub(crate) struct Shared {
     pub(crate) bell: Arc<Bell>,
     pub(crate) sessions: Sessions,
+    pub(crate) budget: Arc<Budget>,
     /// The limit of open files that this process was started with.
     pub(crate) open_files: Rlimit,
     /// Long lines that were looked at, for the loop to carry out.
@@ -42,6 +44,7 @@ impl Shared {
         Ok(Self {
             sessions: Sessions::new(Arc::clone(&bell), client_grace),
             bell,
+            budget: Arc::default(),
             open_files,
             read: Mutex::default(),
             passing: AtomicUsize::new(0),

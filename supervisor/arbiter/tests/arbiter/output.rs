@@ -205,3 +205,36 @@ fn a_tree_stands_still_and_goes_on() {
     client.call("op.stop", json!({ "request": id, "graceMs": 0 }));
     assert_eq!(client.result(id)["status"], "cancelled");
 }
+
+#[test]
+fn a_result_holds_what_is_asked_for_or_says_that_it_travels_without() {
+    let stage = Stage::new();
+    let arbiter = Arbiter::start(&stage);
+    let mut client = arbiter.client();
+    let printed = 1_500_000;
+    for (asked, omitted, truncated) in [
+        (json!(100), false, true),
+        (json!(1_000_000), false, true),
+        (json!(1_200_000), true, true),
+        (json!(1_500_000), true, false),
+        (Value::Null, true, false),
+    ] {
+        let script = format!("head -c {printed} /dev/zero | tr '\\0' x");
+        // The same operation, from its execution and then from the record.
+        let mut more = json!({ "operationId": "printed" });
+        if !asked.is_null() {
+            more["maxOutputBytes"] = asked.clone();
+        }
+        let id = client.submit(&script, more);
+        let ended = client.ended(id);
+        let result = &ended["result"];
+        assert_eq!(ended["outputOmitted"], omitted, "{asked}");
+        assert_eq!(result["stdoutTruncated"], truncated, "{asked}");
+        assert_eq!(result["isTruncated"], truncated, "{asked}");
+        assert_eq!(result["stdoutBytes"], printed);
+        let held = result["stdout"].as_str().unwrap().len() as u64;
+        // The kernel divides it between the beginning and the end, so a byte may be left.
+        let most = if omitted { 0 } else { asked.as_u64().unwrap() };
+        assert!(held <= most && held + 1 >= most, "{held} of {asked}");
+    }
+}
