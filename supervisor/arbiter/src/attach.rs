@@ -90,6 +90,7 @@ fn begin(
         operation_id: asked.operation_id.clone(),
         run_id: attachment.run_id().to_owned(),
         joined: true,
+        over: false,
     });
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))

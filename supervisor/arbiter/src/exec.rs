@@ -97,6 +97,7 @@ fn accept_late(pending: &Pending, result: &Result<OperationResult, ExecuteError>
             operation_id: result.operation_id.clone(),
             run_id: result.run_id.clone(),
             joined: false,
+            over: true,
         });
     }
 }
@@ -144,6 +145,7 @@ fn prepare(
             operation_id: active.operation_id,
             run_id: active.run_id,
             joined: active.joined,
+            over: false,
         });
     });
     Ok((operation, passing))

@@ -53,7 +53,10 @@ impl Server {
         let grace = millis_or(asked.grace_ms, DEFAULT_CANCEL_GRACE);
         match asked.running {
             Running::Refuse if !self.shared.sessions.close_if_empty() => {
-                let message = format!("the arbiter executes {operations} operations and goes on");
+                let message = match operations {
+                    1 => "the arbiter executes an operation and goes on".to_owned(),
+                    _ => format!("the arbiter executes {operations} operations and goes on"),
+                };
                 return Err(Fault::refused(kind::RUNNING, message)
                     .hint("wait for them, or stop them")
                     .about("operations", operations));

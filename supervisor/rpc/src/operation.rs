@@ -228,6 +228,10 @@ pub struct Accepted {
     pub run_id: String,
     /// Whether another submission runs it, and this one waits for its result.
     pub joined: bool,
+    /// Whether it is over already: it was answered from the record, or could not be started. Its result
+    /// comes next.
+    #[serde(default)]
+    pub over: bool,
 }
 
 /// How a stop begins.

@@ -223,6 +223,9 @@ impl Remote<'_> {
 
     fn accepted(&mut self, accepted: rpc::Accepted) {
         self.control.set_joined(accepted.joined);
+        if accepted.over {
+            return;
+        }
         self.told.tell(|| Active {
             operation_id: accepted.operation_id,
             run_id: accepted.run_id,
