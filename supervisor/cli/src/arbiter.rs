@@ -1,12 +1,23 @@
-//! How this program comes to the arbiter of a domain.
+//! How this program comes to the arbiter of a domain: attached to, or started from this same program.
 
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use xioflow_client::{ConnectError, Connection, Endpoint, EndpointError};
+use xioflow_client::{ConnectError, Connection, Endpoint, EndpointError, Starter};
+use xioflow_kernel::{Arbiter, Domain, DomainError, DomainOptions, HELPER_VARIABLE};
 use xioflow_rpc::PROTOCOL_VERSION;
 use xioflow_rpc::kernel::Hello;
 
+use crate::duration::{Idle, parse_idle};
+use crate::exit::Code;
 use crate::failure::Failure;
+
+/// Environment variable that says after how long an arbiter ends that this program starts.
+pub(crate) const IDLE_VARIABLE: &str = "XIOFLOW_ARBITER_IDLE";
+
+/// As good as never, and a time that can be written down.
+const NEVER: Duration = Duration::from_millis(i64::MAX as u64);
 
 /// What this program says of itself.
 pub(crate) fn hello() -> Hello {
@@ -14,6 +25,65 @@ pub(crate) fn hello() -> Hello {
         protocol: PROTOCOL_VERSION,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         client: "xioflow".to_owned(),
+    }
+}
+
+/// How this program starts an arbiter: it is one itself.
+pub(crate) fn starter() -> Result<Starter, Failure> {
+    let program = env::current_exe().map_err(|error| {
+        Failure::of_act(
+            "arbiter",
+            Code::Internal,
+            "failed to find this program, which would be started as the arbiter",
+            &error,
+        )
+        .hint("--no-arbiter runs the command without one")
+    })?;
+    let mut starter = Starter::new(program);
+    starter.idle = idle()?;
+    // It starts in another folder.
+    let helper = env::var_os(HELPER_VARIABLE).map(PathBuf::from);
+    let helper = helper.map(|path| std::path::absolute(&path).unwrap_or(path));
+    starter
+        .variables
+        .extend(helper.map(|path| (HELPER_VARIABLE.into(), path.into())));
+    Ok(starter)
+}
+
+/// After how long it ends, if that was said.
+fn idle() -> Result<Option<Duration>, Failure> {
+    let Some(text) = env::var_os(IDLE_VARIABLE).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    match parse_idle(&text.to_string_lossy()) {
+        Ok(Idle(time)) => Ok(Some(time.unwrap_or(NEVER))),
+        Err(why) => Err(Failure::new(
+            "usage",
+            Code::Usage,
+            format!("{IDLE_VARIABLE} is no time: {why}"),
+        )),
+    }
+}
+
+/// Opens the domain through its arbiter, which is started if there is none.
+pub(crate) fn open(folder: &Path) -> Result<Domain, Failure> {
+    let options = DomainOptions::default().arbiter(Arbiter::Start(starter()?));
+    Ok(options.open(folder)?)
+}
+
+/// Opens the domain through its arbiter, if one serves it.
+pub(crate) fn attached(folder: &Path) -> Result<Option<Domain>, Failure> {
+    if connect(folder)?.is_none() {
+        return Ok(None);
+    }
+    let domain = DomainOptions::default()
+        .arbiter(Arbiter::Attach)
+        .open(folder);
+    match domain {
+        Ok(domain) if domain.arbiter().is_some() => Ok(Some(domain)),
+        // It ended between the two looks.
+        Ok(_) | Err(DomainError::Journal(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 

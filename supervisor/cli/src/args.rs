@@ -8,14 +8,14 @@ mod live;
 mod read;
 mod run;
 
-pub(crate) use live::{ArbiterArgs, ShutdownArgs};
+pub(crate) use live::{ArbiterArgs, AttachArgs, CancelArgs, ShutdownArgs};
 pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, StatusArgs};
 #[cfg(test)]
 use run::Confine;
 pub(crate) use run::{Descendants, Driver, RunArgs};
 
 const HELP: &str = "\
-Exit status of run and shutdown: their own pages, such as `xioflow run --help`. Of the others:
+Exit status of run, attach, cancel and shutdown: their own pages, such as `xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
   73  there is no domain, or it cannot be opened or read
@@ -45,6 +45,10 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     /// Run a command, hold its whole tree, record how it ended
     Run(Box<RunArgs>),
+    /// Follow an operation from its first byte to its end, and end as it does
+    Attach(AttachArgs),
+    /// Stop an operation, whoever started it
+    Cancel(CancelArgs),
     /// List operations, the newest first
     List(ListArgs),
     /// Show one operation with everything that is recorded of it
@@ -59,7 +63,7 @@ pub(crate) enum Verb {
     Doctor(DoctorArgs),
     /// End the domain's arbiter
     Shutdown(ShutdownArgs),
-    /// Serve the domain to many clients
+    /// Serve the domain to many clients; usually started by `run`
     Arbiter(ArbiterArgs),
 }
 
@@ -67,6 +71,8 @@ impl Verb {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Attach(args) => args.json,
+            Self::Cancel(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Logs(_) | Self::Arbiter(_) => false,

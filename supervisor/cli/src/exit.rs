@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use xioflow_kernel::journal::{Outcome, TerminationReason};
-use xioflow_kernel::{OperationResult, signal_number};
+use xioflow_kernel::{OperationResult, Reuse, signal_number};
 
 /// An exit status of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,17 +63,30 @@ const SIGNAL_BASE: i32 = 128;
 /// The exit status for a result. `cancelled_by` is the signal that cancelled the operation, if
 /// one reached this program.
 pub(crate) fn of_result(result: &OperationResult, cancelled_by: Option<i32>) -> Code {
+    match result.termination_reason {
+        // While this program watched, only the loss of a helper or of the arbiter is recorded so.
+        Some(TerminationReason::CrashDetected)
+            if result.reused != Reuse::ReplayedRecorded
+                && result.status != Outcome::Indeterminate =>
+        {
+            Code::Internal
+        }
+        _ => of_recorded(result, cancelled_by),
+    }
+}
+
+/// The same for a result that was there before.
+pub(crate) fn of_recorded(result: &OperationResult, cancelled_by: Option<i32>) -> Code {
     match (result.status, result.termination_reason) {
         (Outcome::Indeterminate, _) => Code::Indeterminate,
         (_, Some(TerminationReason::TimedOut)) => Code::TimedOut,
-        // While this program watched, only the loss of a helper is recorded so.
-        (_, Some(TerminationReason::CrashDetected)) if !result.replayed => Code::Internal,
         (Outcome::Cancelled, _) => by_signal(cancelled_by.unwrap_or(SIGINT)),
         _ => of_exit(result),
     }
 }
 
-const SIGINT: i32 = 2;
+/// Number of the signal that Ctrl-C sends.
+pub(crate) const SIGINT: i32 = 2;
 
 fn of_exit(result: &OperationResult) -> Code {
     let signal = result.signal.as_deref().and_then(signal_number);
@@ -85,7 +98,8 @@ fn of_exit(result: &OperationResult) -> Code {
     }
 }
 
-fn by_signal(signal: i32) -> Code {
+/// What a shell says of a command that was ended by this signal.
+pub(crate) fn by_signal(signal: i32) -> Code {
     Code::Command(u8::try_from(SIGNAL_BASE + signal).unwrap_or(u8::MAX))
 }
 

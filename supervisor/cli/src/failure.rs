@@ -29,6 +29,9 @@ pub(crate) struct Failure {
     out_of_files: bool,
 }
 
+/// The kind of a failure to open a domain that somebody owns.
+pub(crate) const DOMAIN_LOCKED: &str = "domain_locked";
+
 /// How many files `run` has open at once at most, rounded up. With less than that allowed, that is
 /// what is wrong, also where a cause does not say so.
 const OPEN_FILES_NEEDED: u64 = 32;
@@ -76,6 +79,11 @@ impl Failure {
             next = cause.source();
         }
         self
+    }
+
+    /// Its name for programs.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
     }
 
     /// Its sentence alone.
@@ -156,17 +164,20 @@ fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
 
 impl From<DomainError> for Failure {
     fn from(error: DomainError) -> Self {
-        match &error {
+        match error {
+            DomainError::Arbiter(error) => Self::of_arbiter(&error),
+            DomainError::Connect(error) => error.into(),
+            DomainError::StartArbiter(error) => error.into(),
             DomainError::Helper(_) => Self::of("helper_not_found", Code::Internal, &error),
             DomainError::Start(_) | DomainError::Subreaper(_) => {
                 Self::of("helper_failed", Code::Internal, &error)
             }
             DomainError::Journal(OpenError::Owned { .. }) => {
-                Self::of("domain_locked", Code::Busy, &error)
+                Self::of(DOMAIN_LOCKED, Code::Busy, &error)
                     .hint("--wait 30s waits for it; --domain DIR uses another domain")
             }
             DomainError::Journal(OpenError::Storage(error)) => {
-                Self::of_storage("domain_unavailable", error)
+                Self::of_storage("domain_unavailable", &error)
                     .hint("--domain DIR uses another folder")
             }
             DomainError::Journal(_) | DomainError::Folder { .. } => {
@@ -174,9 +185,6 @@ impl From<DomainError> for Failure {
                     .hint("--domain DIR uses another folder")
             }
             DomainError::Recovery { .. } => Self::of("recovery_failed", Code::CannotOpen, &error),
-            DomainError::Arbiter(_) | DomainError::Connect(_) | DomainError::StartArbiter(_) => {
-                Self::of("arbiter_failed", Code::CannotOpen, &error)
-            }
         }
     }
 }
@@ -209,6 +217,11 @@ impl From<ExecuteError> for Failure {
                 Self::of("join_abandoned", Code::Command(130), &error)
             }
             ExecuteError::Refused { .. } => Self::of("refused", Code::No, &error),
+            ExecuteError::Arbiter(error) => Self::of_arbiter(error),
+            ExecuteError::ArbiterLost { operation_id } => {
+                let hint = format!("`xioflow attach {operation_id}` says what became of it");
+                Self::of("arbiter_lost", Code::Internal, &error).hint(hint)
+            }
             ExecuteError::DomainClosed => Self::of("domain_closed", Code::Busy, &error),
             ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
             ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)
@@ -217,9 +230,6 @@ impl From<ExecuteError> for Failure {
             ExecuteError::Commit(commit) => commit_failure(commit, &error),
             ExecuteError::Read(_) | ExecuteError::Stored(_) => {
                 Self::of("journal_unreadable", Code::Internal, &error)
-            }
-            ExecuteError::ArbiterLost { .. } | ExecuteError::Arbiter(_) => {
-                Self::of("arbiter_failed", Code::Internal, &error)
             }
             ExecuteError::NotDetachable { .. } => Self::of("not_detachable", Code::Usage, &error),
             ExecuteError::Unrecorded { .. } => Self::of("not_recorded", Code::Internal, &error)

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
     };
     let ended = match &cli.verb {
         Verb::Run(run) => commands::run::run(&cli, run),
+        Verb::Attach(attach) => commands::attach::run(&cli, attach),
+        Verb::Cancel(cancel) => commands::cancel::run(&cli, cancel),
         Verb::List(list) => commands::list::run(&cli, list),
         Verb::Show(show) => commands::show::run(&cli, show),
         Verb::Logs(logs) => commands::logs::run(&cli, logs),

@@ -6,52 +6,78 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use xioflow_kernel::journal::Stream;
-use xioflow_kernel::{Piece, Subscription};
+use xioflow_kernel::{Canceller, Piece, StopManner, Subscription};
 
+use crate::exit::Code;
+use crate::failure::Failure;
 use crate::output::write_all;
 
 /// What is read at once of output that was missed.
 const GAP_READ_LEN: usize = 256 * 1024;
 
-/// What went wrong while passing output on.
+/// What came of passing output on.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
-    /// Sentences for people.
+pub(crate) struct Passed {
+    /// What went wrong, as sentences for people.
     pub(crate) notes: Vec<String>,
+    /// How far each stream was dealt with, standard output first.
+    pub(crate) ends: [u64; 2],
+    /// Whether somebody who reads is gone, for whom it was all done.
+    pub(crate) left: bool,
 }
 
-/// Starts to pass output on.
-pub(crate) fn start(subscription: Subscription) -> io::Result<JoinHandle<Losses>> {
+/// Starts to pass output on. When nobody reads it any more, its operation is told so; or, with a
+/// handle on an operation of somebody else, that is left.
+pub(crate) fn start(
+    subscription: Subscription,
+    leave: Option<Canceller>,
+) -> Result<JoinHandle<Passed>, Failure> {
+    let passthrough = Passthrough {
+        subscription,
+        leave,
+        closed: [false; 2],
+        missing: [None, None],
+        passed: Passed::default(),
+    };
     thread::Builder::new()
         .name("xioflow-output".to_owned())
-        .spawn(move || {
-            Passthrough {
-                subscription,
-                closed: [false; 2],
-                missing: [None, None],
-                losses: Losses::default(),
-            }
-            .run()
+        .spawn(move || passthrough.run())
+        .map_err(|error| {
+            Failure::of_act("thread", Code::Internal, "failed to start a thread", &error)
         })
 }
 
 struct Passthrough {
     subscription: Subscription,
+    leave: Option<Canceller>,
     closed: [bool; 2],
     /// How many bytes of each stream could not be had, and why the first of them.
     missing: [Option<(u64, String)>; 2],
-    losses: Losses,
+    passed: Passed,
 }
 
 impl Passthrough {
-    fn run(mut self) -> Losses {
+    fn run(mut self) -> Passed {
         while let Some(piece) = self.subscription.next_piece() {
             match piece {
-                Piece::Data { stream, bytes, .. } => self.write(stream, &bytes),
-                Piece::Gap { stream, from, to } => self.fill(stream, from, to),
+                Piece::Data {
+                    stream,
+                    bytes,
+                    offset,
+                } => {
+                    // Who joins is given what comes from then on.
+                    self.fill(stream, self.passed.ends[index(stream)], offset);
+                    self.write(stream, &bytes);
+                    self.passed.ends[index(stream)] = offset + bytes.len() as u64;
+                }
+                Piece::Gap { stream, to, .. } => {
+                    self.fill(stream, self.passed.ends[index(stream)], to);
+                    self.passed.ends[index(stream)] = to;
+                }
             }
         }
         self.sum_up()
@@ -88,14 +114,14 @@ impl Passthrough {
         self.missing[index(stream)] = Some((sum + bytes, first));
     }
 
-    fn sum_up(mut self) -> Losses {
+    fn sum_up(mut self) -> Passed {
         for stream in [Stream::Stdout, Stream::Stderr] {
             if let Some((bytes, why)) = self.missing[index(stream)].take() {
                 let note = format!("{bytes} bytes of {stream} were not passed on: {why}");
-                self.losses.notes.push(note);
+                self.passed.notes.push(note);
             }
         }
-        self.losses
+        self.passed
     }
 
     fn write(&mut self, stream: Stream, bytes: &[u8]) {
@@ -108,11 +134,18 @@ impl Passthrough {
         };
         if let Err(error) = written {
             self.closed[index(stream)] = true;
-            // Without a supervisor the command would get SIGPIPE now; it does so through its
-            // own pipe, and its end is recorded as what it is.
-            self.subscription.reader_gone(stream);
+            match &self.leave {
+                // Without a supervisor the command would get SIGPIPE now; it does so through its
+                // own pipe, and its end is recorded as what it is.
+                None => self.subscription.reader_gone(stream),
+                // Like every filter that is cut off by the one behind it.
+                Some(leave) => {
+                    self.passed.left = true;
+                    leave.stop(StopManner::Terminate, Duration::ZERO).ok();
+                }
+            }
             if error != Errno::PIPE {
-                self.losses
+                self.passed
                     .notes
                     .push(format!("{stream} could not be written: {error}"));
             }

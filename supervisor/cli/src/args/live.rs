@@ -8,9 +8,59 @@ use xioflow_arbiter::DEFAULT_WARM_HELPERS;
 use crate::count::parse_count;
 use crate::duration::{Idle, parse_duration, parse_idle};
 
+const ATTACH_HELP: &str = "\
+Exit status: that of the operation, as with `run`. Of its own:
+  1  no such operation        130  left by Ctrl-C (SIGTERM 143, SIGHUP 129); the operation goes on";
+
+const CANCEL_HELP: &str = "\
+Exit status:
+  0  it is being stopped; with --wait, it has ended      79  with --wait: its end cannot be proven
+  1  there is no such operation, or it had ended before
+  75 its owner is no arbiter, so nobody else can stop it";
+
 const SHUTDOWN_HELP: &str = "\
 Exit status:
   0   no arbiter serves the domain any more              75  something runs, and nothing was done";
+
+#[derive(Debug, Args)]
+#[command(after_help = ATTACH_HELP)]
+pub(crate) struct AttachArgs {
+    /// The operation
+    #[arg(value_name = "OP")]
+    pub(crate) operation: String,
+
+    /// Print one JSON document with the result instead of the command's output
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Say nothing on standard error but what explains an exit status of ours
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = CANCEL_HELP)]
+pub(crate) struct CancelArgs {
+    /// The operation
+    #[arg(value_name = "OP")]
+    pub(crate) operation: String,
+
+    /// How long it may take to end by itself before it is killed [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// Kill it at once
+    #[arg(long, conflicts_with = "grace")]
+    pub(crate) kill: bool,
+
+    /// Wait for its end
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// Print one JSON document; with --wait, the result
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = SHUTDOWN_HELP)]
@@ -42,9 +92,10 @@ pub(crate) struct ArbiterArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2s")]
     pub(crate) client_grace: Duration,
 
-    /// How long to wait for the domain's owner to give it up
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
-    pub(crate) wait: Duration,
+    /// How long to wait for the domain's owner to give it up [default: 10s if that is an arbiter, which
+    /// may be ending, else not at all]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) wait: Option<Duration>,
 
     /// How many operations run at once; others wait, as for a lease [default: as many as are asked for]
     #[arg(long, value_name = "N", value_parser = parse_count::<usize>)]

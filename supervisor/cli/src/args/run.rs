@@ -17,7 +17,7 @@ Exit status:
   124    its --timeout was over         130       cancelled by Ctrl-C (SIGTERM 143, SIGHUP 129)
   64     usage                          69        asked for what this host cannot enforce
   70     internal error                 73        the domain cannot be opened
-  75     busy: domain or --lease held   76        --op was used with other inputs
+  75     busy: --lease or domain held   76        --op was used with other inputs
   79     its end cannot be proven
   Each of the codes that are ours comes with a line on standard error.
 
@@ -25,7 +25,8 @@ Examples:
   xioflow run -- cargo test
   xioflow run --op deploy-1f3a --timeout 10m -- ./deploy.sh     at most one execution, ever
   xioflow run --json -- make | jq .treeSettlement
-  xioflow run --lease port:8080 --wait 30s -- npm start";
+  xioflow run --lease port:8080 --wait 30s -- npm start
+  xioflow attach $(xioflow run --detach -- make)";
 
 /// Above the options that are understood and refused.
 const NOT_YET: &str = "Not in this release (refused with exit status 69, nothing runs)";
@@ -139,9 +140,15 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) quiet: bool,
 
-    /// Return at once and leave it running
-    #[arg(long, help_heading = NOT_YET)]
+    /// Print the operation's id once it runs, and leave it running; `xioflow attach` follows it. Its
+    /// output is stored. The end of this program, or of its terminal, does not reach it
+    #[arg(long, conflicts_with = "no_arbiter")]
     pub(crate) detach: bool,
+
+    /// Own the domain for as long as the command runs, instead of having its arbiter run it. The
+    /// command is then below this program, in its control group, and nobody else can use the domain
+    #[arg(long)]
+    pub(crate) no_arbiter: bool,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]

@@ -2,9 +2,11 @@
 //! a client, as a daemon that reports on a pipe whether it listens.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use xioflow_arbiter::{ArbiterOptions, ShutdownHandle, serve};
+use xioflow_arbiter::{ArbiterOptions, DEFAULT_WAIT, ShutdownHandle, serve};
 use xioflow_client::Daemon;
+use xioflow_kernel::journal::{OwnerRole, OwnerState, Reader};
 use xioflow_rpc::start::StartFault;
 
 use crate::args::{ArbiterArgs, Cli};
@@ -45,13 +47,25 @@ fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), F
     let options = ArbiterOptions {
         idle: args.idle.0,
         client_grace: args.client_grace,
-        wait: args.wait,
+        wait: args.wait.unwrap_or_else(|| wait_for(&folder)),
         warm_helpers: args.warm_helpers,
         max_concurrent_operations: args.max_operations,
         shutdown: Some(shutdown),
         ..ArbiterOptions::default()
     };
     Ok((folder, options))
+}
+
+/// How long to wait for the owner that the domain has. An arbiter may be ending, and then it is gone
+/// soon; what an embedded owner does takes as long as it takes.
+fn wait_for(folder: &Path) -> Duration {
+    let owner = Reader::open(folder).map(|reader| reader.owner_state());
+    match owner {
+        Ok(OwnerState::Held { note: Some(note) }) if note.role == Some(OwnerRole::Embedded) => {
+            Duration::ZERO
+        }
+        _ => DEFAULT_WAIT,
+    }
 }
 
 /// Who waits to hear whether it listens.

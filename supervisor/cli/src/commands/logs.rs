@@ -43,9 +43,14 @@ pub(crate) fn run(cli: &Cli, args: &LogsArgs) -> Result<Code, Failure> {
 
 /// Prints what a finished operation had printed, each stream on the one it was written to.
 pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Failure> {
-    for stream in [Stream::Stdout, Stream::Stderr] {
+    print_rest(domain, operation_id, [0; 2])
+}
+
+/// The same of what comes behind these offsets of the two streams.
+pub(crate) fn print_rest(domain: &Path, operation_id: &str, from: [u64; 2]) -> Result<(), Failure> {
+    for (stream, from) in [Stream::Stdout, Stream::Stderr].into_iter().zip(from) {
         let mut log = Log::new(Reader::open(domain)?, operation_id, stream, stream);
-        conclude(log.print(&Part::All, false))?;
+        conclude(log.print(&Part::From(from), false))?;
     }
     Ok(())
 }
@@ -53,6 +58,8 @@ pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Fa
 /// What of a stream is asked for.
 enum Part {
     All,
+    /// What comes behind an offset, if anything does.
+    From(u64),
     Bytes(Range<u64>),
     Lines(Lines),
     Tail(u64),
@@ -72,6 +79,7 @@ impl Part {
     fn find(&self, output: &OutputReader) -> Result<Range<u64>, OutputError> {
         Ok(match self {
             Self::All => 0..u64::MAX,
+            Self::From(offset) => *offset..u64::MAX,
             Self::Bytes(bytes) => bytes.clone(),
             Self::Lines(lines) => output.lines(lines.first, lines.last)?,
             Self::Tail(count) => output.tail(*count)?..u64::MAX,
@@ -82,7 +90,7 @@ impl Part {
     fn beyond(&self, output: &OutputReader, stream: Stream) -> Result<Option<String>, OutputError> {
         let len = output.len()?;
         let there = match (self, output.line_count()) {
-            (Self::All | Self::Tail(_), _) => return Ok(None),
+            (Self::All | Self::From(_) | Self::Tail(_), _) => return Ok(None),
             (Self::Lines(_), Some(count)) => format!("{count} lines"),
             (Self::Lines(_), None) => "fewer lines".to_owned(),
             (Self::Bytes(_), _) => format!("{len} bytes"),

@@ -2,11 +2,16 @@
 //! start nothing.
 
 pub(crate) mod arbiter;
+pub(crate) mod attach;
+pub(crate) mod cancel;
 pub(crate) mod doctor;
+mod ending;
 pub(crate) mod events;
 mod follow;
 pub(crate) mod list;
 pub(crate) mod logs;
+mod lost;
+mod report;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod shutdown;

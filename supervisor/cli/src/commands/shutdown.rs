@@ -4,10 +4,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
-use xioflow_client::Connection;
+use xioflow_client::{CallError, Connection};
 use xioflow_kernel::journal::Reader;
 use xioflow_rpc::kernel::{Running, Shutdown, ShutdownBegun};
 use xioflow_rpc::method::Method;
+use xioflow_rpc::refusal::kind;
 
 use crate::args::{Cli, ShutdownArgs};
 use crate::exit::Code;
@@ -60,7 +61,9 @@ fn end(mut connection: Connection, args: &ShutdownArgs) -> Result<Ended, Failure
             .grace
             .map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
     };
-    let begun: ShutdownBegun = connection.call(Method::Shutdown, wish, &[])?;
+    let begun: ShutdownBegun = connection
+        .call(Method::Shutdown, wish, &[])
+        .map_err(refused)?;
     // What it says meanwhile does not matter: the connection ends when it does.
     while let Ok(Some(_)) = connection.receive() {}
     if let Some(process) = process {
@@ -71,4 +74,13 @@ fn end(mut connection: Connection, args: &ShutdownArgs) -> Result<Ended, Failure
         pid: Some(pid),
         operations: begun.operations,
     })
+}
+
+/// The arbiter knows no options of ours.
+fn refused(error: CallError) -> Failure {
+    let failure = Failure::from(error);
+    match failure.kind() {
+        kind::RUNNING => failure.hint("--wait waits for what runs, --stop stops it"),
+        _ => failure,
+    }
 }

@@ -1,7 +1,8 @@
-//! What is said where an arbiter cannot be reached or serve, and where one refuses.
+//! What is said where an arbiter cannot be reached, started or served, and where one refuses.
 
 use xioflow_arbiter::ServeError;
-use xioflow_client::{CallError, ConnectError};
+use xioflow_client::{CallError, ConnectError, StartError};
+use xioflow_kernel::{ArbiterError, NotActive};
 use xioflow_rpc::refusal::{Fault, kind};
 use xioflow_rpc::start::StartFault;
 
@@ -12,9 +13,11 @@ use crate::exit::Code;
 fn code_of(kind: &str) -> Code {
     match kind {
         kind::VERSION | kind::STANDING => Code::CannotOpen,
-        kind::LIMIT | kind::SHUTTING_DOWN | kind::RESOURCE_CONFLICT | kind::DOMAIN_CLOSED => {
-            Code::Busy
-        }
+        kind::LIMIT
+        | kind::RUNNING
+        | kind::SHUTTING_DOWN
+        | kind::RESOURCE_CONFLICT
+        | kind::DOMAIN_CLOSED => Code::Busy,
         kind::INVALID => Code::Usage,
         kind::NOT_FOUND | kind::ALREADY_COMPLETED => Code::No,
         kind::OPERATION_ID_CONFLICT => Code::IdConflict,
@@ -46,6 +49,21 @@ impl Failure {
         failure.hint = hint.or_else(|| hint_of(kind)).map(str::to_owned);
         failure
     }
+
+    /// One from an arbiter that did not do what it was asked.
+    pub(super) fn of_arbiter(error: &ArbiterError) -> Self {
+        match error {
+            ArbiterError::Refused {
+                kind,
+                message,
+                causes,
+                hint,
+            } => Self::refused(kind, message, causes, hint.as_deref()),
+            ArbiterError::Lost { .. } => Self::of("arbiter_lost", Code::Internal, error),
+            ArbiterError::Connection(_) => Self::of("arbiter_unreachable", Code::Internal, error)
+                .hint("--no-arbiter runs a command without one"),
+        }
+    }
 }
 
 impl From<Fault> for Failure {
@@ -67,7 +85,7 @@ impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error {
             ConnectError::Refused(fault) => fault.into(),
-            ConnectError::Version { .. } => Self::of(kind::VERSION, Code::CannotOpen, &error),
+            ConnectError::Version(_) => Self::of(kind::VERSION, Code::CannotOpen, &error),
             ConnectError::NoArbiter => Self::of("no_arbiter", Code::Internal, &error),
             ConnectError::Endpoint(_) => Self::of("arbiter_untrusted", Code::CannotOpen, &error)
                 .hint("--domain DIR uses another folder"),
@@ -84,6 +102,36 @@ impl From<CallError> for Failure {
             CallError::Refused(fault) => fault.into(),
             CallError::Connection(_) => Self::of("arbiter_lost", Code::Internal, &error),
         }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Connect(error) => error.into(),
+            StartError::Failed(fault) => fault.into(),
+            StartError::Outdated { .. } | StartError::Older { .. } => {
+                Self::of(kind::VERSION, Code::CannotOpen, &error)
+            }
+            StartError::Waiting { .. } | StartError::Ending { .. } | StartError::Slow { .. } => {
+                Self::of("arbiter_busy", Code::Busy, &error)
+            }
+            StartError::Folder(error) => Self::of_storage("domain_unavailable", &error)
+                .hint("--domain DIR uses another folder"),
+            StartError::System { .. } => Self::of("domain_unavailable", Code::CannotOpen, &error)
+                .hint("--domain DIR uses another folder"),
+            _ => Self::of("arbiter_start", Code::Internal, &error)
+                .hint("--no-arbiter runs a command without one"),
+        }
+    }
+}
+
+/// What the arbiter would have said itself, had it had somebody to say it to.
+impl From<StartFault> for Failure {
+    fn from(fault: StartFault) -> Self {
+        let mut failure = Self::new(fault.kind, Code::Command(fault.exit_code), fault.message);
+        (failure.causes, failure.hint) = (fault.causes, fault.hint);
+        failure
     }
 }
 
@@ -106,6 +154,23 @@ impl From<ServeError> for Failure {
             ServeError::Socket(_) => Self::of("socket", Code::CannotOpen, &error)
                 .hint("a file system without sockets has no arbiter; --no-arbiter works there"),
             _ => Self::of("system", Code::Internal, &error),
+        }
+    }
+}
+
+impl From<NotActive> for Failure {
+    fn from(error: NotActive) -> Self {
+        match error {
+            NotActive::NotFound { .. } => Self::of(kind::NOT_FOUND, Code::No, &error)
+                .hint("`xioflow list` shows those that there are"),
+            NotActive::AlreadyCompleted { ref operation_id } => {
+                let hint = format!("`xioflow show {operation_id}` says how");
+                Self::of(kind::ALREADY_COMPLETED, Code::No, &error).hint(hint)
+            }
+            NotActive::DomainClosed => Self::of(kind::DOMAIN_CLOSED, Code::Busy, &error),
+            NotActive::Read(error) => error.into(),
+            NotActive::Arbiter(error) => Self::of_arbiter(&error),
+            _ => Self::of(kind::INTERNAL, Code::Internal, &error),
         }
     }
 }

@@ -170,7 +170,7 @@ fn conflict_with_the_past(world: &World<'_>, client: &dyn Client) -> Outcome {
     gate.open();
     running.wait().expect("a result");
     Err(Unsupported::in_part(
-        "conflicts are named; who waits for the domain itself has no order before there is an arbiter",
+        "conflicts are named; who waits for the domain itself has no order",
     ))
 }
 

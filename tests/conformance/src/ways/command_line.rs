@@ -1,5 +1,5 @@
-//! The program `xioflow`: one process for each command, which opens the domain for as long as that
-//! takes. What is recorded is read by its reading verbs.
+//! The program `xioflow` without an arbiter: one process for each command, which owns the domain for as
+//! long as that takes. What is recorded is read by its reading verbs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -49,7 +49,7 @@ struct Shell<'a> {
 
 impl Client for Shell<'_> {
     fn submit(&self, work: &Work) -> Result<Box<dyn Submitted + '_>, Unsupported> {
-        let mut run = self.stage.xioflow().arg("run");
+        let mut run = self.stage.xioflow().args(["run", "--no-arbiter"]);
         if let Some(helper) = &self.helper {
             run = run.env(HELPER_VARIABLE, helper);
         }
@@ -63,7 +63,7 @@ impl Client for Shell<'_> {
     }
 
     fn cancel(&self, _id: &str) -> Result<Result<(), Refusal>, Unsupported> {
-        let why = "a command line cannot reach the operation of another before there is an arbiter";
+        let why = "a run that owns the domain itself takes no requests of others";
         Err(Unsupported::because(why))
     }
 
@@ -73,7 +73,7 @@ impl Client for Shell<'_> {
     }
 
     fn another(&self) -> Result<Box<dyn Client + '_>, Unsupported> {
-        let why = "a second command cannot work in the domain before there is an arbiter (it is refused with status 75)";
+        let why = "a run that owns the domain itself has it alone (a second one is refused with status 75)";
         Err(Unsupported::because(why))
     }
 

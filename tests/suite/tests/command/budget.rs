@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use xioflow_kit::{Deadline, Stage, each_user, running_as_root, wait};
 
-use crate::{assert_fields, run, run_json, sha256_of, shell, text};
+use crate::{assert_fields, run, run_alone, run_json, sha256_of, shell, text};
 
 const ROOM: u64 = 1024 * 1024;
 
@@ -49,9 +49,9 @@ fn an_endless_printer_is_stopped_by_its_time_and_not_by_its_output() {
 #[test]
 fn the_room_holds_when_the_supervisor_is_killed() {
     let stage = Stage::new();
-    run(&stage, &[], &["true"]).finish().assert_code(0);
+    run_alone(&stage, &[], &["true"]).finish().assert_code(0);
     let options = ["--op", "yes", "--max-stored", "1MiB", "--json"];
-    let started = run(&stage, &options, &["yes"]).start();
+    let started = run_alone(&stage, &options, &["yes"]).start();
     let folder = stage.domain().join("artifacts");
     let file = folder.join("yes-stdout.log");
     let filled = || {
@@ -63,7 +63,9 @@ fn the_room_holds_when_the_supervisor_is_killed() {
     drop(started.finish());
     assert!(on_disk(&stage) <= ROOM);
     // The next command settles it, and the stored beginning can be read.
-    run(&stage, &["--quiet"], &["true"]).finish().assert_code(0);
+    run_alone(&stage, &["--quiet"], &["true"])
+        .finish()
+        .assert_code(0);
     assert!(on_disk(&stage) <= ROOM);
     let logs = stage.xioflow().args(["logs", "yes"]).finish();
     logs.assert_code(0);
@@ -135,7 +137,7 @@ fn a_command_that_reads_its_own_output_fills_no_disk() {
 /// Runs with a file system of its own in the place of the artifacts, mounted with these options.
 fn run_on(options: &str, command: &str) -> Value {
     let stage = Stage::new();
-    run(&stage, &[], &["true"]).finish().assert_code(0);
+    run_alone(&stage, &[], &["true"]).finish().assert_code(0);
     let script = "mount -t tmpfs -o \"$1\" none \"$2\" && shift 2 && exec \"$@\"";
     let (artifacts, xioflow) = (stage.domain().join("artifacts"), stage.program("xioflow"));
     let words = [
@@ -147,11 +149,13 @@ fn run_on(options: &str, command: &str) -> Value {
         options,
         text(&artifacts),
     ];
-    let xioflow = [text(&xioflow), "run", "--json", "--", "sh", "-c", command];
+    // In a name space of its own, where an arbiter that is started elsewhere would not be.
+    let run = [text(&xioflow), "run", "--no-arbiter", "--json"];
     let finished = stage
         .run("/usr/bin/unshare")
         .args(words)
-        .args(xioflow)
+        .args(run)
+        .args(["--", "sh", "-c", command])
         .finish();
     finished.assert_code(3);
     finished.json()

@@ -2,11 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use xioflow_kit::{Deadline, Stage, Started, each_user, wait};
+use xioflow_kit::{Deadline, Stage, each_user, wait};
 
 use crate::{run, shell, text};
 
@@ -153,24 +152,23 @@ fn a_fifo_without_a_writer_is_waited_for_no_longer_than_the_timeout() {
     });
 }
 
-/// Waits until the run has the FIFO open and sleeps, which it does only in its wait for a writer.
-fn until_it_waits(started: &Started<'_>) {
-    let process = PathBuf::from(format!("/proc/{}", started.pid()));
-    let deadline = Deadline::usual();
-    let has_it_open = || {
-        let all = fs::read_dir(process.join("fd")).expect("it lives");
+/// Waits until the arbiter has the FIFO open and sleeps, as it does in its wait for a writer.
+fn until_it_waits(stage: &Stage) {
+    let has_it_open = |process: &Path| {
+        let all = fs::read_dir(process.join("fd")).into_iter().flatten();
         all.flatten()
             .any(|it| fs::read_link(it.path()).is_ok_and(|to| to.ends_with("fifo")))
     };
-    let sleeps = || {
-        let stat = fs::read_to_string(process.join("stat")).expect("it lives");
+    let sleeps = |process: &Path| {
+        let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
         stat.rsplit_once(") ")
             .is_some_and(|(_, rest)| rest.starts_with('S'))
     };
-    while !(has_it_open() && sleeps()) {
-        assert!(!deadline.passed(), "it does not wait for the FIFO");
-        thread::yield_now();
-    }
+    wait::until("a wait for the FIFO", Deadline::usual(), || {
+        let arbiters = stage.arbiters().into_iter();
+        let mut processes = arbiters.map(|pid| PathBuf::from(format!("/proc/{pid}")));
+        processes.any(|process| has_it_open(&process) && sleeps(&process))
+    });
 }
 
 #[test]
@@ -179,7 +177,7 @@ fn a_writer_is_noticed_when_it_comes_and_says_nothing_yet() {
     fifo(&stage);
     let words = shell("touch speaks; cat");
     let started = run(&stage, &["--stdin", "fifo", "--timeout", "20s"], &words).start();
-    until_it_waits(&started);
+    until_it_waits(&stage);
     let writer = File::options().write(true).open(stage.path("fifo"));
     let mut writer = writer.expect("a reader is there");
     wait::file(&stage.path("speaks"), Deadline::usual());
@@ -193,7 +191,7 @@ fn a_signal_ends_the_wait_for_a_fifo() {
     let stage = Stage::new();
     fifo(&stage);
     let started = run(&stage, &["--stdin", "fifo"], &["touch", "trace"]).start();
-    until_it_waits(&started);
+    until_it_waits(&stage);
     started.signal(Signal::INT);
     started
         .finish()

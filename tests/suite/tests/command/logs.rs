@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use xioflow_kit::{Deadline, Finished, Stage, each_user, wait};
 
-use crate::{run, shell, text};
+use crate::{run, run_alone, shell, text};
 
 /// Prints the numbers up to `last`, a line each, as the operation `op`.
 fn print_numbers(stage: &Stage, last: u32, options: &[&str]) -> Vec<u8> {
@@ -186,7 +186,7 @@ fn a_part_of_what_a_crash_left_can_be_read() {
     let stage = Stage::new();
     let (printed, gate) = (stage.path("printed"), stage.path("gate"));
     let words = ["sh", "-c", IN_TWO_PARTS, "sh", text(&printed), text(&gate)];
-    let owner = run(&stage, &["--op", "op"], &words).start();
+    let owner = run_alone(&stage, &["--op", "op"], &words).start();
     wait::file(&printed, Deadline::usual());
     owner.signal(Signal::KILL);
     drop(owner.finish());
@@ -194,7 +194,9 @@ fn a_part_of_what_a_crash_left_can_be_read() {
     for _ in 0..2 {
         logs(&stage, &["--lines", "100-102"]).assert_stdout(numbers(100, 102));
         logs(&stage, &["--bytes", "0-4"]).assert_stdout("1\n2\n");
-        run(&stage, &["--quiet"], &["true"]).finish().assert_code(0);
+        run_alone(&stage, &["--quiet"], &["true"])
+            .finish()
+            .assert_code(0);
     }
 }
 
@@ -202,15 +204,15 @@ fn a_part_of_what_a_crash_left_can_be_read() {
 #[test]
 fn what_recovery_could_not_read_is_no_empty_output() {
     let stage = Stage::new();
-    run(&stage, &[], &["true"]).finish().assert_code(0);
-    let started = run(&stage, &["--op", "op"], &shell("seq 1 20000; sleep 300")).start();
+    run_alone(&stage, &[], &["true"]).finish().assert_code(0);
+    let started = run_alone(&stage, &["--op", "op"], &shell("seq 1 20000; sleep 300")).start();
     let file = stage.domain().join("artifacts/op-stdout.log");
     wait::file(&file, Deadline::usual());
     started.signal(Signal::KILL);
     drop(started.finish());
     fs::remove_file(&file).expect("the stored output");
     fs::create_dir(&file).expect("something else in its place");
-    run(&stage, &[], &["true"]).finish().assert_code(0);
+    run_alone(&stage, &[], &["true"]).finish().assert_code(0);
     for words in [&[][..], &["--tail", "1"], &["--both"], &["--text"]] {
         let read = logs(&stage, words);
         read.assert_code(70).assert_stdout("");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use xioflow_kit::{Deadline, Stage, each_user, fixture_pids, wait};
 use xioflow_protocol::{Exit, LastWord};
 
-use crate::{fixture, run, shell, text};
+use crate::{fixture, run, run_alone, shell, text};
 
 /// Waits for a last word in the domain's holders folder.
 fn last_word(domain: &Path) -> LastWord {
@@ -28,7 +28,7 @@ fn a_killed_supervisor_leaves_no_process_and_a_last_word() {
     each_user(|stage| {
         let ready = stage.path("ready");
         let script = format!("setsid sleep 300 & : > {}; sleep 300", ready.display());
-        let started = run(stage, &["--op", "lost"], &shell(&script)).start();
+        let started = run_alone(stage, &["--op", "lost"], &shell(&script)).start();
         wait::file(&ready, Deadline::usual());
         started.signal(Signal::KILL);
         let word = last_word(&stage.domain());
@@ -48,7 +48,7 @@ fn a_killed_supervisor_leaves_no_process_and_a_last_word() {
 fn a_deaf_tree_is_ended_too() {
     let stage = Stage::new();
     let (words, ready) = fixture(&stage, &["spawn-tree", "mixed", "20"]);
-    let started = run(&stage, &[], &words).start();
+    let started = run_alone(&stage, &[], &words).start();
     let pids = stage.wait_ready(&ready);
     started.signal(Signal::KILL);
     let word = last_word(&stage.domain());
@@ -72,11 +72,11 @@ fn the_next_run_recovers_first_and_runs_nothing_again() {
             trace.display(),
             ready.display()
         );
-        let started = run(stage, &["--op", "lost"], &shell(&script)).start();
+        let started = run_alone(stage, &["--op", "lost"], &shell(&script)).start();
         wait::file(&ready, Deadline::usual());
         started.signal(Signal::KILL);
         drop(started.finish());
-        run(stage, &["--op", "next", "--wait", "20s"], &["true"])
+        run_alone(stage, &["--op", "next", "--wait", "20s"], &["true"])
             .finish()
             .assert_code(0);
         assert_eq!(fs::read_to_string(&trace).expect("a trace"), "ran\n");
@@ -110,7 +110,7 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_undecided() {
     for turn in 0..KILLS {
         let id = format!("op-{turn}");
         let words = [text(&program), "append-line", text(&trace), &id];
-        let started = run(&stage, &["--op", &id, "--wait", "20s"], &words).start();
+        let started = run_alone(&stage, &["--op", &id, "--wait", "20s"], &words).start();
         // The time is not waited for anything: it is what this test varies.
         let ended = wait::pid_gone(started.pid(), Deadline::after(KILL_STEP * turn));
         if !ended {
@@ -123,7 +123,7 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_undecided() {
             stage.living()
         );
     }
-    run(&stage, &["--op", "last"], &["true"])
+    run_alone(&stage, &["--op", "last"], &["true"])
         .finish()
         .assert_code(0);
     assert_ran_as_recorded(&stage, &trace);

@@ -1,8 +1,11 @@
 //! The real command line, end to end, as a person or a program uses it.
 
+mod arbiter_loss;
 mod budget;
 mod bytes;
 mod child;
+mod clients;
+mod detached;
 mod domain;
 mod environment;
 mod exit_status;
@@ -39,6 +42,11 @@ fn run<'a, S: AsRef<OsStr>>(stage: &'a Stage, options: &[&str], command: &[S]) -
         .args(options)
         .arg("--")
         .args(command)
+}
+
+/// The same without an arbiter, for what is about the owner of the domain.
+fn run_alone<'a, S: AsRef<OsStr>>(stage: &'a Stage, options: &[&str], command: &[S]) -> Run<'a> {
+    run(stage, &[&["--no-arbiter"], options].concat(), command)
 }
 
 /// The words of a script of sh(1).
@@ -84,7 +92,7 @@ fn sha256_of(path: &Path) -> String {
     sha256(&fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
-/// What lives of the stage besides helpers on their way out.
+/// What lives of the stage besides its arbiter, and helpers that are on their way out or kept warm.
 fn living_commands(stage: &Stage) -> Vec<String> {
     stage
         .living()

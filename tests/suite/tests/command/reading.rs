@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use xioflow_kit::{Finished, Stage, each_user};
 
-use crate::{fixture, run, sha256_of, shell};
+use crate::{fixture, run, run_alone, sha256_of, shell};
 
 const READERS: [&[&str]; 5] = [
     &["list", "--json"],
@@ -78,11 +78,11 @@ fn they_change_nothing_beside_a_live_owner() {
 #[test]
 fn they_work_after_a_crash_and_decide_nothing() {
     let stage = Stage::new();
-    run(&stage, &["--op", "known"], &["echo", "out"])
+    run_alone(&stage, &["--op", "known"], &["echo", "out"])
         .finish()
         .assert_code(0);
     let (words, ready) = fixture(&stage, &["sleep"]);
-    let owner = run(&stage, &["--op", "lost"], &words).start();
+    let owner = run_alone(&stage, &["--op", "lost"], &words).start();
     stage.wait_ready(&ready);
     owner.signal(Signal::KILL);
     drop(owner.finish());

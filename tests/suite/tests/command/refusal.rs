@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use rustix::process::Signal;
 use xioflow_kit::{Stage, each_user, running_as_root};
 
-use crate::{fixture, run, text};
+use crate::{fixture, run, run_alone, text};
 
 const USAGE: i32 = 64;
 const UNAVAILABLE: i32 = 69;
@@ -60,7 +60,7 @@ fn a_program_is_told_of_its_own_mistakes_in_a_document() {
 }
 
 /// Options that need what this release or this host does not have.
-const BEYOND: [&[&str]; 9] = [
+const BEYOND: [&[&str]; 8] = [
     &["--memory", "512MiB"],
     &["--pids", "16"],
     &["--cpus", "1.5"],
@@ -69,7 +69,6 @@ const BEYOND: [&[&str]; 9] = [
     &["--driver", "pidns"],
     &["--confine"],
     &["--confine=landlock"],
-    &["--detach"],
 ];
 
 #[test]
@@ -89,7 +88,7 @@ fn what_cannot_be_enforced_is_69_and_nothing_runs() {
 
 /// A domain that has been used once.
 fn used_domain(stage: &Stage) -> std::path::PathBuf {
-    run(stage, &[], &["true"]).finish().assert_code(0);
+    run_alone(stage, &[], &["true"]).finish().assert_code(0);
     stage.domain().join("domain.db")
 }
 
@@ -209,7 +208,7 @@ fn a_full_file_system_is_refused() {
 fn a_domain_in_use_is_75_and_names_its_owner() {
     each_user(|stage| {
         let (words, ready) = fixture(stage, &["sleep"]);
-        let first = run(stage, &[], &words).start();
+        let first = run_alone(stage, &[], &words).start();
         stage.wait_ready(&ready);
         let second = run(stage, &[], &["echo", "ran"]).finish();
         second.assert_code(BUSY).assert_stdout("");
@@ -227,9 +226,9 @@ fn a_domain_in_use_is_75_and_names_its_owner() {
 fn whoever_waits_gets_in_when_the_first_one_ends() {
     let stage = Stage::new();
     let (words, ready) = fixture(&stage, &["sleep"]);
-    let first = run(&stage, &[], &words).start();
+    let first = run_alone(&stage, &[], &words).start();
     stage.wait_ready(&ready);
-    let second = run(&stage, &["--wait", "25s"], &["echo", "second"]).start();
+    let second = run_alone(&stage, &["--wait", "25s"], &["echo", "second"]).start();
     first.signal(Signal::INT);
     first.finish().assert_code(130);
     second.finish().assert_code(0).assert_stdout("second\n");
@@ -239,7 +238,7 @@ fn whoever_waits_gets_in_when_the_first_one_ends() {
 fn a_wait_that_is_over_is_75() {
     let stage = Stage::new();
     let (words, ready) = fixture(&stage, &["sleep"]);
-    let first = run(&stage, &[], &words).start();
+    let first = run_alone(&stage, &[], &words).start();
     stage.wait_ready(&ready);
     let second = run(&stage, &["--wait", "300ms"], &["echo", "ran"]).finish();
     second.assert_code(BUSY).assert_stdout("");
@@ -255,7 +254,7 @@ fn a_wait_that_is_over_is_75() {
 fn many_who_wait_all_get_their_turn() {
     let stage = Stage::new();
     let runs: Vec<_> = (0..6)
-        .map(|number| run(&stage, &["--wait", "25s"], &["echo", &number.to_string()]).start())
+        .map(|number| run_alone(&stage, &["--wait", "25s"], &["echo", &number.to_string()]).start())
         .collect();
     for (number, started) in runs.into_iter().enumerate() {
         started

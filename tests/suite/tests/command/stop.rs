@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use xioflow_kit::{Deadline, Stage, each_user, wait};
 
-use crate::{assert_fields, fixture, living_commands, run, run_json, shell, text};
+use crate::{assert_fields, fixture, living_commands, run, run_alone, run_json, shell, text};
 
 #[test]
 fn a_timeout_ends_the_tree_and_is_124() {
@@ -187,7 +187,7 @@ fn ctrl_z_has_the_whole_job_stand_still_and_fg_has_it_go_on() {
 fn a_timeout_that_passes_while_the_supervisor_is_stopped_is_decided_at_once() {
     let stage = Stage::new();
     let (words, ready) = fixture(&stage, &["sleep"]);
-    let started = run(&stage, &["--json", "--timeout", "6s"], &words).start();
+    let started = run_alone(&stage, &["--json", "--timeout", "6s"], &words).start();
     stage.wait_ready(&ready);
     started.signal(Signal::STOP);
     // Another process's time, longer than the timeout.

@@ -46,6 +46,27 @@ fn it_is_a_terminal_to_us() {
     assert_eq!(printed(&finished), "at a terminal\n");
 }
 
+/// A terminal is shared by all who have it open: whoever makes it non-blocking breaks the shell.
+#[test]
+fn it_stays_as_it_is_for_everybody_else() {
+    const NON_BLOCKING: u32 = 0o4000;
+    let stage = Stage::new();
+    let line = "f() { grep flags /proc/$$/fdinfo/$1; }; f 0; f 1; \
+                \"$XF\" run --stdin inherit -- grep flags /proc/self/fdinfo/0; \
+                \"$XF\" run -- sh -c 'echo out; echo err >&2'; f 0; f 1; f 2";
+    let finished = at_terminal(&stage, line).finish();
+    finished.assert_code(0);
+    let printed = printed(&finished);
+    let flags: Vec<u32> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("flags:"))
+        .map(|flags| u32::from_str_radix(flags.trim(), 8).expect("an octal number"))
+        .collect();
+    assert_eq!(flags.len(), 6, "{printed}");
+    let blocks = |flags: &u32| flags & NON_BLOCKING == 0;
+    assert!(flags.iter().all(blocks), "{printed}");
+}
+
 #[test]
 fn a_prompt_that_opens_the_terminal_fails_at_once() {
     each_user_with_terminals(|stage| {

@@ -88,7 +88,7 @@ fn fifty_commands_around_a_named_pipe() {
     let started: Vec<_> = (0..50)
         .map(|turn| {
             let domain = stage.path(format!("domain-{turn}"));
-            run(&stage, &[], &shell(&script))
+            run(&stage, &["--no-arbiter"], &shell(&script))
                 .env("XIOFLOW_DOMAIN", domain)
                 .start()
         })

@@ -245,7 +245,8 @@ fn a_supervisor_that_was_stopped_decides_once_and_says_so() {
     let ends = format!("echo up; until [ -e {} ]; do :; done; exit 7", text(&go));
     let stays = "echo up; sleep 300".to_owned();
     for (id, script, reason) in [("stays", &stays, "timed_out"), ("ends", &ends, "completed")] {
-        let options = ["--op", id, "--timeout", "2s", "--lease", "l"];
+        let timed = ["--op", id, "--timeout", "2s", "--lease", "l"];
+        let options = [&["--no-arbiter"][..], &timed].concat();
         let mut started = run(&stage, &options, &shell(script)).start();
         // It passes output on, and sleeps: so it waits for what the command does next.
         started.wait_for_output(b"up");

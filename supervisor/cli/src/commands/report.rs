@@ -1,4 +1,4 @@
-//! What `run` has to say of its own: on standard error, one short block, only when there is
+//! What `run` and `attach` have to say of their own: on standard error, one short block, only when there is
 //! something to say.
 
 use std::fmt::Write as _;
@@ -32,8 +32,8 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
     }
 }
 
-/// Explains a result where its exit status alone would not.
-pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
+/// Explains a result where its exit status alone would not, with a note on how it came about.
+pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code, quiet: bool) {
     let mut lines: Vec<String> = ending(result, code).into_iter().collect();
     if !quiet {
         lines.extend(survivors(result));
@@ -45,13 +45,8 @@ pub(crate) fn result(result: &OperationResult, code: Code, quiet: bool) {
                 .map(|error| format!("output was not stored: {error}")),
         );
         lines.extend(gaps(result));
-        if result.replayed {
-            lines.push(format!(
-                "operation {} was not executed again; this is its recorded result",
-                result.operation_id
-            ));
-        }
     }
+    lines.extend(note);
     if !lines.is_empty() {
         output::complain(&lines.join("\n  "));
     }

@@ -1,0 +1,142 @@
+//! From the words of the command line to an operation that is not submitted yet.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use xioflow_kernel::{Command, DescendantPolicy, Domain, OperationBuilder, Stdin};
+
+use crate::args::{Descendants, Driver, RunArgs};
+use crate::exit::Code;
+use crate::failure::Failure;
+
+/// What is kept of the output in memory when nobody will read it there, in bytes.
+const UNREAD_OUTPUT_MAX: usize = 64 * 1024;
+
+/// The operation that is asked for.
+pub(super) fn operation(
+    domain: &Domain,
+    command: Command,
+    args: &RunArgs,
+) -> Result<OperationBuilder, Failure> {
+    let asked = usize::try_from(args.max_output).unwrap_or(usize::MAX);
+    // Passed on as it comes, so memory need not hold it.
+    let limit = if args.json {
+        asked
+    } else {
+        asked.min(UNREAD_OUTPUT_MAX)
+    };
+    let mut operation = domain
+        .operation(command)?
+        .wait(args.wait)
+        .max_output_bytes(limit)
+        .max_stored_bytes(args.max_stored)
+        .descendants(match args.descendants {
+            Descendants::Stop => DescendantPolicy::Stop,
+            Descendants::Wait => DescendantPolicy::Wait,
+        });
+    if let Some(id) = &args.op {
+        operation = operation.id(id);
+    }
+    if let Some(timeout) = args.timeout {
+        operation = operation.timeout(timeout);
+    }
+    if let Some(grace) = args.grace {
+        operation = operation.timeout_grace(grace);
+    }
+    Ok(args
+        .lease
+        .iter()
+        .fold(operation, |operation, lease| operation.lease(lease)))
+}
+
+/// The command that is asked for.
+pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
+    let (program, rest) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::new("invalid", Code::Usage, "there is no command to run"))?;
+    let mut command = Command::new(program)
+        .args(rest)
+        .stdin(stdin(&args.stdin)?)
+        .merge_stderr(args.merge_stderr);
+    if let Some(cwd) = &args.cwd {
+        command = command.cwd(cwd);
+    }
+    if !args.clear_env {
+        command = command.inherit_env();
+    }
+    for variable in &args.env {
+        command = with_variable(command, variable);
+    }
+    Ok(command)
+}
+
+/// `K=V` sets; `K` passes this program's own value through.
+fn with_variable(command: Command, variable: &OsStr) -> Command {
+    let bytes = variable.as_bytes();
+    match bytes.iter().position(|byte| *byte == b'=') {
+        Some(at) => {
+            let (name, value) = (&bytes[..at], &bytes[at + 1..]);
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(value))
+        }
+        None => command.pass_env(variable),
+    }
+}
+
+fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
+    match from.as_bytes() {
+        b"null" => Ok(Stdin::Null),
+        b"closed" => Ok(Stdin::Closed),
+        b"inherit" => {
+            let shared = io::stdin().as_fd().try_clone_to_owned().map_err(|error| {
+                Failure::of_act(
+                    "stdin",
+                    Code::Internal,
+                    "failed to share standard input",
+                    &error,
+                )
+            })?;
+            Ok(Stdin::Descriptor(Arc::new(shared)))
+        }
+        _ => Ok(Stdin::File(from.into())),
+    }
+}
+
+/// Nothing that was asked for is left out silently: what this release cannot do yet is refused
+/// before anything is recorded.
+pub(super) fn refuse_what_is_not_there(args: &RunArgs) -> Result<(), Failure> {
+    let limits = [
+        ("--memory", args.memory.is_some()),
+        ("--pids", args.pids.is_some()),
+        ("--cpus", args.cpus.is_some()),
+        ("--cpu-time", args.cpu_time.is_some()),
+        ("--limits", args.limits.is_some()),
+        ("--driver cgroup", args.driver == Driver::Cgroup),
+    ];
+    let others = [
+        (
+            "--driver pidns",
+            args.driver == Driver::Pidns,
+            "process-id namespaces",
+        ),
+        ("--confine", args.confine.is_some(), "confinement"),
+        ("--write", !args.write.is_empty(), "confinement"),
+    ];
+    let asked = limits
+        .into_iter()
+        .map(|(flag, asked)| (flag, asked, "control groups"))
+        .chain(others)
+        .find(|(_, asked, _)| *asked);
+    match asked {
+        None => Ok(()),
+        Some((flag, _, needs)) => {
+            let message =
+                format!("{flag} needs {needs}, which this release does not use yet; nothing ran");
+            Err(Failure::new("unsupported", Code::Unavailable, message)
+                .hint(format!("run it without {flag}")))
+        }
+    }
+}
