@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
-use xioflow_kernel::journal::{OperationStatus, Query, Reader};
-use xioflow_kit::{Deadline, Stage, Started, wait};
+use xioflow_kernel::journal::{OperationStatus, Owner, OwnerState, Query, Reader};
+use xioflow_kit::{Deadline, Stage, Started, fixture_pids, wait};
 
 use crate::contract::Unsupported;
 use crate::document::Document;
@@ -152,6 +152,29 @@ impl<'a> World<'a> {
         wait::in_folder(self.stage.root(), deadline, there).expect("a domain");
         wait::file(&domain.join("domain.db"), deadline);
         Reader::open(domain).expect("a domain")
+    }
+
+    /// Waits until what a fixture has announced stands, and gives its processes.
+    pub(crate) fn standing(&self, ready: &Path) -> Vec<u32> {
+        wait::file(ready, Deadline::usual());
+        fixture_pids(ready)
+    }
+
+    /// Somebody who looks on and has nothing to do with the client.
+    pub(crate) fn observer(&self) -> Reader {
+        self.reader(Deadline::usual())
+    }
+
+    /// The position of the newest event.
+    pub(crate) fn last_seq(&self) -> i64 {
+        self.observer().last_seq().expect("a readable journal")
+    }
+
+    /// Who owns the domain, as the record and the lock file say.
+    pub(crate) fn owner(&self) -> (Option<Owner>, OwnerState) {
+        let reader = self.observer();
+        let row = reader.owner().expect("a readable journal");
+        (row, reader.owner_state())
     }
 
     /// Somebody outside the tree who keeps a command's standard output open.

@@ -1,5 +1,6 @@
 //! The contracts, by what they are about. Each is written once, against [`crate::Client`].
 
+mod clients;
 mod facts;
 mod leases;
 mod output;
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Contract> {
         replay::CONTRACTS,
         runs::CONTRACTS,
         facts::CONTRACTS,
+        clients::CONTRACTS,
     ];
     let mut all = groups.concat();
     all.sort_by_key(|contract| contract.number);

@@ -102,6 +102,10 @@ impl Client for Guest<'_> {
         self.host.begin_run()
     }
 
+    fn can_be_killed(&self) -> Result<(), Unsupported> {
+        self.host.can_be_killed()
+    }
+
     fn works_beside_others(&self) -> bool {
         self.host.works_beside_others()
     }

@@ -82,6 +82,10 @@ impl Client for Shell<'_> {
         Err(Unsupported::because(why))
     }
 
+    fn can_be_killed(&self) -> Result<(), Unsupported> {
+        Ok(())
+    }
+
     fn works_beside_others(&self) -> bool {
         false
     }
@@ -267,6 +271,11 @@ impl Submitted for Running<'_> {
         // A process that has ended and was not waited for takes signals, too.
         self.started.signal(Signal::TERM);
         Ok(Ok(()))
+    }
+
+    fn kill_client(self: Box<Self>) {
+        self.started.signal(Signal::KILL);
+        self.started.finish();
     }
 
     fn wait_for_output(&mut self, part: &[u8]) {

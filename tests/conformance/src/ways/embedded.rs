@@ -81,6 +81,11 @@ impl Client for Host {
         Ok(Box::new(OpenRun { host: self, run }))
     }
 
+    fn can_be_killed(&self) -> Result<(), Unsupported> {
+        let why = "the client is this very process; that of the command line is killed";
+        Err(Unsupported::because(why))
+    }
+
     fn works_beside_others(&self) -> bool {
         true
     }
@@ -233,6 +238,10 @@ impl Submitted for Running {
             .canceller()
             .stop(StopManner::Terminate, self.grace);
         Ok(stopped.map_err(|error| not_active(&error)))
+    }
+
+    fn kill_client(self: Box<Self>) {
+        panic!("the client is this very process");
     }
 
     fn wait_for_output(&mut self, part: &[u8]) {

@@ -79,6 +79,12 @@ pub trait Client {
     /// [`Unsupported`] if the way has none for its clients.
     fn begin_run(&self) -> Result<Box<dyn HostRun + '_>, Unsupported>;
 
+    /// Whether whoever submits can be killed without the suite.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if that is the suite itself.
+    fn can_be_killed(&self) -> Result<(), Unsupported>;
+
     /// Whether a client may go on while operations of another are running.
     fn works_beside_others(&self) -> bool;
 
@@ -102,6 +108,12 @@ pub trait Submitted {
     /// # Errors
     /// [`Unsupported`] if the way cannot.
     fn cancel(&self) -> Result<Result<(), Refusal>, Unsupported>;
+
+    /// Kills the client that submitted it with SIGKILL, so that nobody asks for it any more.
+    ///
+    /// # Panics
+    /// Where [`Client::can_be_killed`] has said no.
+    fn kill_client(self: Box<Self>);
 
     /// Waits until its live output has this in it.
     ///

@@ -101,6 +101,10 @@ impl Client for LyingClient<'_> {
         Ok(Box::new(LyingRun { liar, run }))
     }
 
+    fn can_be_killed(&self) -> Result<(), Unsupported> {
+        self.client.can_be_killed()
+    }
+
     fn works_beside_others(&self) -> bool {
         self.client.works_beside_others()
     }
@@ -130,6 +134,10 @@ struct LyingSubmitted<'a> {
 impl Submitted for LyingSubmitted<'_> {
     fn cancel(&self) -> Result<Result<(), Refusal>, Unsupported> {
         self.submitted.cancel()
+    }
+
+    fn kill_client(self: Box<Self>) {
+        self.submitted.kill_client();
     }
 
     fn wait_for_output(&mut self, part: &[u8]) {
