@@ -68,6 +68,16 @@ impl Gate {
     }
 }
 
+impl Endpoint {
+    /// Waits while an arbiter is being started, for at most `patience`. There may be none afterwards.
+    ///
+    /// # Errors
+    /// Those of opening and locking a file in the domain's folder.
+    pub fn await_start(&self, patience: Duration) -> io::Result<()> {
+        Gate::acquire(self, patience).map(drop)
+    }
+}
+
 fn open(endpoint: &Endpoint) -> io::Result<File> {
     let how = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(endpoint, LOCK_NAME, how, Mode::RUSR | Mode::WUSR)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use xioflow_journal::{Journal, OpenOptions, OwnerRole};
+use xioflow_journal::{Journal, OpenError, OpenOptions, OwnerRole};
 
 use super::{Domain, Inner};
 use crate::admission::Leases;
@@ -18,10 +18,16 @@ use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
 use crate::recovery;
-use crate::remote::{Arbiter, Attached};
+use crate::remote::{self, Arbiter, Attached};
 
 /// Helpers that wait for work, unless the caller says otherwise.
 const DEFAULT_WARM_HELPERS: usize = 1;
+
+/// How often an arbiter may hold the domain and not be there to attach to: it begins or ends.
+const ATTACH_ATTEMPTS_MAX: u32 = 3;
+
+/// How long one that ends may take to give the domain up, where that is waited for.
+const ENDING_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a domain is opened.
 ///
@@ -165,6 +171,25 @@ impl DomainOptions {
     ///
     /// An arbiter has options of its own: what is set here of helpers, of limits and of orphans is for a
     /// domain that this process owns. [`Domain::arbiter`] says which it is.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let (folder, program) = (stage.domain(), stage.program("xioflow"));
+    /// use xioflow_kernel::{Arbiter, Command, DomainOptions, Starter};
+    ///
+    /// // The first client starts it; it ends when nobody has needed it for a while.
+    /// let starting = DomainOptions::default().arbiter(Arbiter::Start(Starter::new(program)));
+    /// let one = starting.open(&folder)?;
+    /// let another = DomainOptions::default().open(&folder)?;
+    /// assert_eq!(one.arbiter().map(|it| it.pid), another.arbiter().map(|it| it.pid));
+    ///
+    /// let deploy = || Command::new("/bin/echo").arg("deployed");
+    /// let first = one.operation(deploy())?.id("deploy-7").run()?;
+    /// let again = another.operation(deploy())?.id("deploy-7").run()?;
+    /// assert_eq!((first.replayed, again.replayed), (false, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn arbiter(mut self, arbiter: Arbiter) -> Self {
         self.arbiter = arbiter;
@@ -181,13 +206,34 @@ impl DomainOptions {
     /// [`DomainError`] says by cause what stands in the way. The domain is then as it was.
     pub fn open(&self, folder: impl Into<PathBuf>) -> Result<Domain, DomainError> {
         let folder = folder.into();
-        match Attached::open(&folder, &self.arbiter)? {
-            Some(attached) => Domain::attached(attached),
-            None => self.own(folder),
+        for _ in 0..ATTACH_ATTEMPTS_MAX {
+            if let Some(attached) = Attached::open(&folder, &self.arbiter)? {
+                return Domain::attached(attached);
+            }
+            match self.own(folder.clone(), Duration::ZERO) {
+                Err(error) if matches!(self.arbiter, Arbiter::Attach) && is_of_arbiter(&error) => {
+                    // It has the domain already and does not listen yet, or does not any more.
+                    remote::await_start(&folder)?;
+                }
+                Err(error) if is_owned(&error) => break,
+                owned => return owned,
+            }
+        }
+        let wait = match self.arbiter {
+            Arbiter::Attach => self.wait.max(ENDING_PATIENCE),
+            _ => self.wait,
+        };
+        match self.own(folder.clone(), wait) {
+            // One that was started by hand holds up nobody while it begins; it listens by now.
+            Err(error) if is_of_arbiter(&error) => match Attached::open(&folder, &self.arbiter)? {
+                Some(attached) => Domain::attached(attached),
+                None => Err(error),
+            },
+            owned => owned,
         }
     }
 
-    fn own(&self, folder: PathBuf) -> Result<Domain, DomainError> {
+    fn own(&self, folder: PathBuf, wait: Duration) -> Result<Domain, DomainError> {
         let program = match &self.helper {
             Some(program) => program.clone(),
             None => find_helper()?,
@@ -199,7 +245,7 @@ impl DomainOptions {
         // The first helper starts while the database is opened.
         let helpers = Helpers::new(program, 1, self.warm_helpers)?;
         let options = OpenOptions {
-            wait: self.wait,
+            wait,
             role: self.role,
             ..OpenOptions::default()
         };
@@ -235,6 +281,20 @@ impl DomainOptions {
             recovered,
         })
     }
+}
+
+/// Whether somebody else owns the domain.
+fn is_owned(error: &DomainError) -> bool {
+    matches!(error, DomainError::Journal(OpenError::Owned { .. }))
+}
+
+/// Whether that is an arbiter, by what it says of itself.
+fn is_of_arbiter(error: &DomainError) -> bool {
+    let DomainError::Journal(OpenError::Owned { owner, .. }) = error else {
+        return false;
+    };
+    let role = owner.as_ref().and_then(|note| note.role);
+    role == Some(OwnerRole::Arbiter)
 }
 
 fn open_artifacts(path: PathBuf, max_bytes: u64) -> Result<Artifacts, DomainError> {

@@ -199,6 +199,17 @@ impl Attached {
     }
 }
 
+/// Waits while somebody starts an arbiter of the domain.
+pub(crate) fn await_start(folder: &Path) -> Result<(), DomainError> {
+    let endpoint = Endpoint::open(folder).map_err(ConnectError::from)?;
+    endpoint
+        .await_start(START_PATIENCE)
+        .map_err(|source| DomainError::Folder {
+            path: folder.to_owned(),
+            source,
+        })
+}
+
 /// A connection to the arbiter that runs, if one does.
 fn running(folder: &Path) -> Result<Option<Connection>, DomainError> {
     // Whoever owns the domain looks at its folder for itself; here it matters if there is somebody.
