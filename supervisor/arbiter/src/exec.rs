@@ -122,6 +122,7 @@ fn prepare(
         mut descriptors,
         taken,
     } = words;
+    let may_drop = asked.may_drop;
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))
     });
@@ -131,7 +132,10 @@ fn prepare(
     let passing = match sink {
         None => None,
         Some(sink) => {
-            let subscription = Arc::new(operation.subscribe_lossless());
+            let subscription = Arc::new(match may_drop {
+                true => operation.subscribe(),
+                false => operation.subscribe_lossless(),
+            });
             session.has_output(&subscription);
             Some(start_passing(shared, subscription, sink)?)
         }

@@ -62,6 +62,10 @@ pub struct ExecProcess {
     /// How its output comes while it runs.
     #[serde(default)]
     pub output: Output,
+    /// With descriptors or frames: whether output that is stored nowhere is left out for a slow reader. Else the
+    /// command waits for that reader, as for the reader of its pipe.
+    #[serde(default)]
+    pub may_drop: bool,
     /// What the descriptors are that travel with this request, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub descriptors: Vec<Descriptor>,

@@ -1,7 +1,6 @@
 //! What a host asks of an operation, put together and then submitted to `admit`.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::control::Control;
 use crate::error::ExecuteError;
 use crate::names::new_id;
 use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, subscribe};
-use crate::remote;
+use crate::remote::{self, RemoteOutput};
 use crate::result::OperationResult;
 use crate::stdin::{StdinWriter, stream};
 use crate::stop::DEFAULT_TIMEOUT_GRACE;
@@ -40,7 +39,7 @@ enum Outlet {
     /// Here.
     Feed(Arc<Feed>),
     /// By an arbiter; or there is no pipe for it.
-    Pipe(io::Result<OwnedFd>),
+    Pipe(io::Result<RemoteOutput>),
 }
 
 impl OperationBuilder {
@@ -352,7 +351,7 @@ impl OperationBuilder {
             Backend::Attached(_) => match remote::frames() {
                 Ok((pipe, frames)) => {
                     let subscription = Subscription::of_frames(frames, control);
-                    (Outlet::Pipe(Ok(pipe)), subscription)
+                    (Outlet::Pipe(Ok(RemoteOutput { pipe, owed })), subscription)
                 }
                 // The operation fails with it, and this sees its end at once.
                 Err(error) => (Outlet::Pipe(Err(error)), Subscription::ended(control)),
@@ -487,7 +486,7 @@ impl Outlet {
         }
     }
 
-    fn into_pipe(self) -> Option<io::Result<OwnedFd>> {
+    fn into_pipe(self) -> Option<io::Result<RemoteOutput>> {
         match self {
             Self::Feed(_) => None,
             Self::Pipe(pipe) => Some(pipe),

@@ -2,7 +2,7 @@
 //! waits for it: what comes from the arbiter, and what others wish of the operation.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
@@ -19,7 +19,7 @@ use xioflow_rpc::refusal::Fault;
 
 use super::Attached;
 use super::ask::rpc_manner;
-use super::request::{millis, prepare};
+use super::request::{RemoteOutput, millis, prepare};
 use crate::caller::Caller;
 use crate::control::{Control, Wish};
 use crate::error::{ArbiterError, ExecuteError};
@@ -31,7 +31,7 @@ pub(crate) fn execute(
     attached: &Attached,
     mut spec: Spec,
     control: &Arc<Control>,
-    output: Option<OwnedFd>,
+    output: Option<RemoteOutput>,
 ) -> Result<OperationResult, ExecuteError> {
     if attached.is_closed() {
         return Err(ExecuteError::DomainClosed);

@@ -31,6 +31,7 @@ use crate::error::{ArbiterError, DomainError};
 pub(crate) use attach::RemoteAttachment;
 pub(crate) use execute::execute;
 pub(crate) use frames::{Frames, frames};
+pub(crate) use request::RemoteOutput;
 
 /// Connections that are kept while nobody uses them. Each is a descriptor at both ends.
 const IDLE_MAX: usize = 8;

@@ -12,7 +12,16 @@ use crate::caller::Caller;
 use crate::command::Command;
 use crate::environment::Source;
 use crate::operation::{DescendantPolicy, Membership, Spec};
+use crate::output::Owed;
 use crate::stdin::{Stdin, StdinReader, in_memory};
+
+/// Where the arbiter puts the output.
+#[derive(Debug)]
+pub(crate) struct RemoteOutput {
+    pub(crate) pipe: OwnedFd,
+    /// What whoever reads it is owed.
+    pub(crate) owed: Owed,
+}
 
 /// One that is ready to be sent.
 #[derive(Debug)]
@@ -48,7 +57,7 @@ impl Prepared {
 pub(super) fn prepare(
     spec: Spec,
     caller: &Caller,
-    output: Option<OwnedFd>,
+    output: Option<RemoteOutput>,
 ) -> io::Result<Prepared> {
     let (stdin, sent) = stdin(&spec.command, spec.stdin_stream)?;
     let mut descriptors = Vec::new();
@@ -80,12 +89,15 @@ pub(super) fn prepare(
             Some(_) => rpc::Output::Frames,
             None => rpc::Output::None,
         },
+        may_drop: output
+            .as_ref()
+            .is_some_and(|output| output.owed == Owed::WhatIsStored),
         descriptors,
     };
     Ok(Prepared {
         words,
         stdin: sent,
-        output,
+        output: output.map(|output| output.pipe),
     })
 }
 
