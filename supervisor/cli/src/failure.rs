@@ -8,7 +8,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
-use xioflow_kernel::journal::{CommitError, OpenError, ReadError, StorageError};
+use xioflow_kernel::journal::{CommitError, OpenError, OwnerRole, ReadError, StorageError};
 use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError};
 
 use crate::exit::Code;
@@ -172,9 +172,15 @@ impl From<DomainError> for Failure {
             DomainError::Start(_) | DomainError::Subreaper(_) => {
                 Self::of("helper_failed", Code::Internal, &error)
             }
-            DomainError::Journal(OpenError::Owned { .. }) => {
-                Self::of(DOMAIN_LOCKED, Code::Busy, &error)
-                    .hint("--wait 30s waits for it; --domain DIR uses another domain")
+            DomainError::Journal(OpenError::Owned { ref owner, .. }) => {
+                let role = owner.as_ref().and_then(|note| note.role);
+                let hint = match role {
+                    Some(OwnerRole::Arbiter) => {
+                        "commands run through it without --no-arbiter; `xioflow shutdown` ends it"
+                    }
+                    _ => "--wait 30s waits for it; --domain DIR uses another domain",
+                };
+                Self::of(DOMAIN_LOCKED, Code::Busy, &error).hint(hint)
             }
             DomainError::Journal(OpenError::Storage(error)) => {
                 Self::of_storage("domain_unavailable", &error)

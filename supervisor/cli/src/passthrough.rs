@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use xioflow_kernel::journal::Stream;
-use xioflow_kernel::{Canceller, Piece, StopManner, Subscription};
+use xioflow_kernel::{Canceller, Domain, Piece, StopManner, Subscription};
 
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -30,14 +30,31 @@ pub(crate) struct Passed {
     pub(crate) left: bool,
 }
 
+/// Where the output of an operation is stored that may have been joined when it had printed already.
+#[derive(Debug)]
+pub(crate) struct Earlier {
+    pub(crate) domain: Domain,
+    pub(crate) operation_id: String,
+}
+
+impl Earlier {
+    fn read(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let output = self.domain.output(&self.operation_id, stream);
+        let read = output.and_then(|output| output.read_at(at, buffer));
+        read.map_err(io::Error::other)
+    }
+}
+
 /// Starts to pass output on. When nobody reads it any more, its operation is told so; or, with a
 /// handle on an operation of somebody else, that is left.
 pub(crate) fn start(
     subscription: Subscription,
+    earlier: Option<Earlier>,
     leave: Option<Canceller>,
 ) -> Result<JoinHandle<Passed>, Failure> {
     let passthrough = Passthrough {
         subscription,
+        earlier,
         leave,
         closed: [false; 2],
         missing: [None, None],
@@ -53,6 +70,7 @@ pub(crate) fn start(
 
 struct Passthrough {
     subscription: Subscription,
+    earlier: Option<Earlier>,
     leave: Option<Canceller>,
     closed: [bool; 2],
     /// How many bytes of each stream could not be had, and why the first of them.
@@ -90,10 +108,7 @@ impl Passthrough {
             let wanted = usize::try_from(to - at)
                 .unwrap_or(GAP_READ_LEN)
                 .min(GAP_READ_LEN);
-            match self
-                .subscription
-                .read_gap(stream, at, &mut buffer[..wanted])
-            {
+            match self.read(stream, at, &mut buffer[..wanted]) {
                 Ok(len) if len > 0 => {
                     self.write(stream, &buffer[..len]);
                     at += len as u64;
@@ -103,6 +118,19 @@ impl Passthrough {
                 }
                 Err(error) => return self.lose(stream, to - at, &error.to_string()),
             }
+        }
+    }
+
+    /// Reads what was missed, also of the time before this program joined.
+    fn read(&self, stream: Stream, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match (
+            self.subscription.read_gap(stream, at, buffer),
+            &self.earlier,
+        ) {
+            (Err(error), Some(earlier)) if error.kind() == io::ErrorKind::NotFound => {
+                earlier.read(stream, at, buffer)
+            }
+            (read, _) => read,
         }
     }
 

@@ -65,6 +65,7 @@ fn follow(domain: &Domain, mut attachment: Attachment, args: &AttachArgs) -> Res
             let leave = attachment.canceller();
             Some(passthrough::start(
                 attachment.take_subscription(),
+                None,
                 Some(leave),
             )?)
         }

@@ -15,7 +15,7 @@ use super::{lost, report};
 use crate::args::{Cli, RunArgs};
 use crate::exit::Code;
 use crate::failure::{DOMAIN_LOCKED, Failure};
-use crate::passthrough::{self, Passed};
+use crate::passthrough::{self, Earlier, Passed};
 use crate::signals;
 use crate::{arbiter, domain, output};
 
@@ -61,7 +61,14 @@ fn follow(
     let by = signals::forward(operation.canceller(), grace)?;
     let passing = match args.json {
         true => None,
-        false => Some(passthrough::start(operation.subscribe_lossless(), None)?),
+        false => {
+            let earlier = args.op.as_ref().map(|id| Earlier {
+                domain: domain.clone(),
+                operation_id: id.clone(),
+            });
+            let subscription = operation.subscribe_lossless();
+            Some(passthrough::start(subscription, earlier, None)?)
+        }
     };
     let ended = operation.run();
     let passed = passing.map_or_else(Passed::default, |it| it.join().unwrap_or_default());

@@ -133,6 +133,24 @@ fn the_same_operation_of_two_clients_runs_once() {
     assert_eq!(trace, "ran\n");
 }
 
+/// What was printed before is read from where it is stored.
+#[test]
+fn whoever_joins_sees_the_output_from_its_beginning() {
+    let stage = Stage::new();
+    let script =
+        "echo early; echo err >&2; : > runs; until test -e go; do sleep 0.01; done; echo late";
+    let first = run(&stage, &["--op", "same"], &shell(script)).start();
+    wait::file(&stage.path("runs"), Deadline::usual());
+    let second = run(&stage, &["--op", "same"], &shell(script)).start();
+    until_clients(&stage, "same", 2);
+    stage.write("go", "", 0o600);
+    let first = first.finish();
+    first.assert_code(0).assert_stdout("early\nlate\n");
+    let second = second.finish();
+    second.assert_code(0).assert_stdout("early\nlate\n");
+    second.assert_stderr("err\nxioflow: operation same ran already, and was joined\n");
+}
+
 /// Waits until the arbiter knows so many who wait for the operation.
 fn until_clients(stage: &Stage, id: &str, clients: u64) {
     wait::until("a client", Deadline::usual(), || {

@@ -272,3 +272,18 @@ fn whoever_owns_the_domain_is_named_to_clients() {
     waits.finish().assert_code(0).assert_stdout("served\n");
     assert!(!stage.path("trace").exists());
 }
+
+/// The arbiter was started by the first command on the terminal, and is no part of its session.
+#[test]
+fn ctrl_c_on_a_terminal_ends_the_command_and_not_the_arbiter() {
+    let stage = Stage::new();
+    let words = ["run", "--", "sh", "-c", "echo up; exec sleep 300"];
+    let mut terminal = stage.xioflow().args(words).start_on_terminal();
+    terminal.wait_for("up");
+    let arbiters = stage.arbiters();
+    terminal.type_in(b"\x03");
+    let (code, screen) = terminal.finish();
+    assert_eq!(code, Some(130), "{screen}");
+    assert_eq!((arbiters.len(), stage.arbiters()), (1, arbiters));
+    assert_eq!(living_commands(&stage), Vec::<String>::new());
+}
