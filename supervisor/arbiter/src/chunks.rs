@@ -11,7 +11,7 @@ use xioflow_rpc::method::Notice;
 use xioflow_rpc::operation::{Chunk, Gap};
 
 use crate::client::Pending;
-use crate::convert::stream_out;
+use crate::convert::{index, stream_out};
 
 /// Most bytes in one chunk: base64 makes four of three.
 const CHUNK_MAX_BYTES: usize = 48 * 1024;
@@ -122,12 +122,5 @@ impl Chunks {
                 self.pending.outgoing().notify(Notice::Gap, gap);
             }
         }
-    }
-}
-
-fn index(stream: Stream) -> usize {
-    match stream {
-        Stream::Stdout => 0,
-        Stream::Stderr => 1,
     }
 }

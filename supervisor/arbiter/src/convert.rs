@@ -20,6 +20,14 @@ pub(crate) fn stream_in(stream: operation::Stream) -> Stream {
     }
 }
 
+/// Where a stream stands in a pair of something for each.
+pub(crate) fn index(stream: Stream) -> usize {
+    match stream {
+        Stream::Stdout => 0,
+        Stream::Stderr => 1,
+    }
+}
+
 pub(crate) fn manner(manner: Manner) -> StopManner {
     match manner {
         Manner::Interrupt => StopManner::Interrupt,

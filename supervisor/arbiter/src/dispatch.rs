@@ -21,7 +21,15 @@ use crate::server::Server;
 #[derive(Debug)]
 pub(crate) struct ReadLine {
     request: Result<RawRequest, Rejected>,
-    submission: Option<Result<Box<ExecProcess>, Fault>>,
+    submission: Submitted,
+}
+
+/// What a line asks to be executed.
+#[derive(Debug)]
+struct Submitted {
+    /// None where it is another request.
+    asked: Option<Result<Box<ExecProcess>, Fault>>,
+    /// Length of the line.
     bytes: u64,
 }
 
@@ -35,8 +43,10 @@ impl ReadLine {
         let submission = submission.map(|request| request.decode_params().map(Box::new));
         Self {
             request,
-            submission,
-            bytes: line.len() as u64,
+            submission: Submitted {
+                asked: submission,
+                bytes: line.len() as u64,
+            },
         }
     }
 }
@@ -62,8 +72,7 @@ impl Server {
         };
         connection.has_taken = false;
         let pending = Arc::new(Pending::new(&connection.client, request.id.clone()));
-        if let Err(fault) = self.carry_out(token, &request, (line.submission, line.bytes), &pending)
-        {
+        if let Err(fault) = self.carry_out(token, &request, line.submission, &pending) {
             pending.refuse(fault);
             self.part_from_stray_descriptors(token, &request);
         }
@@ -88,7 +97,7 @@ impl Server {
         &mut self,
         token: Token,
         request: &RawRequest,
-        (submission, bytes): (Option<Result<Box<ExecProcess>, Fault>>, u64),
+        submission: Submitted,
         pending: &Arc<Pending>,
     ) -> Result<(), Fault> {
         let Some(method) = Method::of(&request.method) else {
@@ -105,8 +114,8 @@ impl Server {
                 Ok(())
             }
             Method::ExecProcess => {
-                let asked = submission.unwrap_or_else(|| request.decode_params());
-                self.exec(token, *asked?, bytes, pending)
+                let asked = submission.asked.unwrap_or_else(|| request.decode_params());
+                self.exec(token, *asked?, submission.bytes, pending)
             }
             Method::Attach => self.attach(token, request.decode_params()?, pending),
             Method::Cancel => self.cancel(token, request.decode_params()?, pending),

@@ -1,8 +1,24 @@
 //! The arbiter of a domain: one process that owns it and executes for many clients.
 //!
-//! [`serve`] takes the domain, listens at `kernel.sock` in its folder, and speaks `xioflow-rpc` with
+//! [`serve()`] takes the domain, listens at `kernel.sock` in its folder, and speaks `xioflow-rpc` with
 //! whoever has the same rights as itself. There is one loop for all sockets, a thread for each operation in
 //! flight, one for each output that is passed on, and a few while questions are answered.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use std::time::Duration;
+//! use xioflow_arbiter::{ArbiterOptions, Ended, ShutdownHandle, serve};
+//!
+//! let shutdown = ShutdownHandle::new()?; // for a signal handler: shutdown.stop(grace)
+//! let options = ArbiterOptions {
+//!     idle: Some(Duration::from_secs(600)),
+//!     shutdown: Some(shutdown.clone()),
+//!     ..ArbiterOptions::default()
+//! };
+//! let ended = serve(Path::new("/srv/builds"), options, || println!("clients can come"))?;
+//! assert!(matches!(ended, Ended::Idle | Ended::Told));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # What holds
 //!
@@ -17,7 +33,7 @@
 //! directions of one connection, `client` what other threads know of it; `reading` takes lines in turn, `dispatch`
 //! says which act of `own`, `acts` and `answers` follows, `questions` runs those that may take long; `exec` and
 //! `attach` carry out what lasts, `pass_on` and `chunks` bring output, `finish` the result, `events` the journal.
-//! `lost`, `idle` and `ending` are pure rules, `limits` has the bounds.
+//! `lost`, `idle`, `ending` and `inline` are pure rules, `limits` has the bounds and `budget` their sum.
 
 #![forbid(unsafe_code)]
 

@@ -17,6 +17,7 @@ use xioflow_rpc::operation::Output;
 use xioflow_rpc::piece::{DATA_MAX_BYTES, Header};
 
 use crate::chunks::Chunks;
+use crate::convert::{index, stream_out};
 use crate::descriptors::Descriptors;
 
 /// What is read at once of output that was missed.
@@ -142,7 +143,7 @@ impl Sink {
 
 fn header(stream: Stream, offset: u64, len: u64, is_gap: bool) -> Header {
     Header {
-        stream: crate::convert::stream_out(stream),
+        stream: stream_out(stream),
         is_gap,
         offset,
         len,
@@ -174,11 +175,4 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn index(stream: Stream) -> usize {
-    match stream {
-        Stream::Stdout => 0,
-        Stream::Stderr => 1,
-    }
 }
