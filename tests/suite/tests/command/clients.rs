@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::{assert_fields, fixture, living_commands, run, run_json, shell, text}
 
 /// Clients that start in the same moment, and how often.
 const CLIENTS: usize = 50;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 30;
 
 /// What is recorded of an operation that somebody waits for to end.
 fn shown(stage: &Stage, id: &str) -> Value {
@@ -183,6 +184,42 @@ fn what_a_killed_client_has_started_is_stopped() {
         assert_eq!(stage.arbiters().len(), 1);
         stage.end_arbiters();
     });
+}
+
+/// How many clients are killed, each a little later than the one before.
+const KILLS: u32 = 200;
+/// The difference between two kills; all of them together span a whole submission.
+const KILL_STEP: Duration = Duration::from_micros(250);
+
+#[test]
+fn clients_killed_at_any_moment_leave_nothing_running() {
+    let stage = Stage::new();
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    for turn in 0..KILLS {
+        let client = run(&stage, &[], &["sleep", "300"]).start();
+        // The time is not waited for anything: it is what this test varies.
+        let ended = wait::pid_gone(client.pid(), Deadline::after(KILL_STEP * turn));
+        assert!(!ended, "it waits for five minutes");
+        kill(client);
+    }
+    let deadline = Deadline::after(Duration::from_secs(60));
+    wait::until("an arbiter that runs nothing", deadline, || {
+        let status = stage.xioflow().args(["status", "--json"]).finish().json();
+        status["arbiter"]["inFlight"] == json!([]) && status["arbiter"]["connections"] == 1
+    });
+    assert_eq!(living_commands(&stage), Vec::<String>::new());
+    let words = ["list", "--json", "--limit", "1000"];
+    let listed = stage.xioflow().args(words).finish().json();
+    let operations = listed["operations"].as_array().expect("a list");
+    assert!(
+        operations.len() > 1,
+        "none of them came as far as its record"
+    );
+    for operation in operations.iter().filter(|it| it["name"] == "sleep") {
+        let expected = json!({ "outcome": "cancelled", "terminationReason": "client_lost" });
+        assert_fields(operation, &expected);
+    }
+    assert_eq!(stage.arbiters().len(), 1);
 }
 
 /// Its pipe breaks, too, but that is not what ends its command.
