@@ -42,8 +42,9 @@ fn measure() -> Result<(), Box<dyn Error>> {
     let bare = Bare;
     let warm = Embedded::new("embedded, helpers ahead", 2)?;
     let cold = Embedded::new("embedded, helper on demand", 0)?;
-    let line = CommandLine::new()?;
-    let ways: [&dyn Way; 4] = [&bare, &warm, &cold, &line];
+    let served = CommandLine::through_an_arbiter()?;
+    let alone = CommandLine::alone()?;
+    let ways: [&dyn Way; 5] = [&bare, &warm, &cold, &served, &alone];
     let mut measured = Rounds::new(ways.len());
     for _ in 0..rounds {
         for (at, way) in ways.iter().enumerate() {

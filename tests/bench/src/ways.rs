@@ -73,36 +73,62 @@ impl Way for Embedded {
     }
 }
 
-/// `xioflow run` with nobody resident: opens and closes the domain each time.
+/// `xioflow run`: through an arbiter, which the first one starts, or with nobody resident, so that
+/// it opens and closes the domain each time.
 pub(crate) struct CommandLine {
+    name: &'static str,
+    options: &'static [&'static str],
     program: PathBuf,
     folder: TempDir,
 }
 
 impl CommandLine {
-    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn through_an_arbiter() -> Result<Self, Box<dyn Error>> {
+        Self::new("xioflow run", &[])
+    }
+
+    pub(crate) fn alone() -> Result<Self, Box<dyn Error>> {
+        Self::new("xioflow run --no-arbiter", &["--no-arbiter"])
+    }
+
+    fn new(name: &'static str, options: &'static [&str]) -> Result<Self, Box<dyn Error>> {
         let program = env::current_exe()?.with_file_name("xioflow");
         if !program.exists() {
             return Err(format!("{} is missing; run cargo xtask bench", program.display()).into());
         }
         Ok(Self {
+            name,
+            options,
             program,
             folder: folder()?,
         })
     }
+
+    fn xioflow(&self, verb: &str) -> Command {
+        let mut command = quiet(&self.program);
+        command
+            .arg("--domain")
+            .arg(self.folder.path().join("domain"));
+        command.arg(verb);
+        command
+    }
+}
+
+impl Drop for CommandLine {
+    fn drop(&mut self) {
+        // Where there is no arbiter, there is nothing to end; one that does not end ends when it is idle.
+        self.xioflow("shutdown").status().ok();
+    }
 }
 
 impl Way for CommandLine {
-    fn name(&self) -> &'static str {
-        "xioflow run, nobody resident"
+    fn name(&self) -> &str {
+        self.name
     }
 
     fn run_true(&self) -> Result<(), Box<dyn Error>> {
-        let status = quiet(&self.program)
-            .args(["run", "--domain"])
-            .arg(self.folder.path().join("domain"))
-            .args(["--", PROGRAM])
-            .status()?;
+        let mut run = self.xioflow("run");
+        let status = run.args(self.options).args(["--", PROGRAM]).status()?;
         if status.success() {
             Ok(())
         } else {

@@ -84,7 +84,8 @@ pub(crate) struct ShutdownArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArbiterArgs {
-    /// End when it has had no client and no operation for so long; `never` goes on until it is told
+    /// End when it has had no client and no operation for so long; `never` goes on until it is told. For
+    /// an arbiter that `run` starts, $XIOFLOW_ARBITER_IDLE says it
     #[arg(long, value_name = "TIME", value_parser = parse_idle, default_value = "30s")]
     pub(crate) idle: Idle,
 
