@@ -305,9 +305,9 @@ impl Server {
         let Ok(peer) = Peer::of(&socket) else { return };
         let token = Token(self.next_token);
         self.next_token += 1;
-        let (socket, bell) = (Arc::new(socket), &self.shared.bell);
-        let outgoing = Outgoing::new(token, Arc::clone(&socket), Arc::clone(bell));
-        if self.connections.len() >= CONNECTIONS_MAX {
+        let (socket, bell) = (Arc::new(socket), Arc::clone(&self.shared.bell));
+        let outgoing = Outgoing::new(token, Arc::clone(&socket), Arc::clone(&bell));
+        if self.connections.len() >= CONNECTIONS_MAX && !self.end_most_silent() {
             let message = "the arbiter has as many connections as it can have";
             let fault = refusal::limit(message, "connections", CONNECTIONS_MAX as u64);
             return outgoing.refuse(None, fault);
@@ -316,11 +316,24 @@ impl Server {
         if epoll::add(&self.epoll, &socket, data, EventFlags::IN).is_err() {
             return;
         }
-        let client = Arc::new(Client::new(outgoing, Arc::clone(bell)));
+        let client = Arc::new(Client::new(outgoing, bell));
         let connection = Connection::new(socket, client, peer);
         self.connections.insert(token, connection);
         self.greetings
             .push_back((Instant::now() + GREETING_PATIENCE, token));
+    }
+
+    /// Ends the connection that has not greeted for longest, to have room for another one; false if all have
+    /// greeted. So those that never say anything take no place from those that do.
+    fn end_most_silent(&mut self) -> bool {
+        while let Some((_, token)) = self.greetings.pop_front() {
+            let connection = self.connections.get(&token);
+            if connection.is_some_and(|it| it.phase == Phase::New) {
+                self.close(token);
+                return true;
+            }
+        }
+        false
     }
 
     /// Brings what is waited for in line with the state of a connection, and closes one that is over.
