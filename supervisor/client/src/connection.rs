@@ -192,9 +192,7 @@ impl Connection {
         params: P,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<R, CallError> {
-        let id = self.next_id();
-        self.send(&Request::new(id.clone(), method, params), descriptors)?;
-        self.answer(&id, Wait::Ever)
+        self.ask(method, params, descriptors, Wait::Ever)
     }
 
     /// As [`Self::call`], for at most so long.
@@ -204,10 +202,22 @@ impl Connection {
         params: P,
         patience: Duration,
     ) -> Result<R, CallError> {
-        let until = Wait::until(patience);
+        self.ask(method, params, &[], Wait::until(patience))
+    }
+
+    fn ask<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        params: P,
+        descriptors: &[BorrowedFd<'_>],
+        wait: Wait,
+    ) -> Result<R, CallError> {
         let id = self.next_id();
-        self.send(&Request::new(id.clone(), method, params), &[])?;
-        self.answer(&id, until)
+        match self.send(&Request::new(id.clone(), method, params), descriptors) {
+            // Whoever has closed already may have said why before, and without that the answer is the same.
+            Ok(()) | Err(ConnectionError::Gone) => self.answer(&id, wait),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until the arbiter has closed the connection; what it says meanwhile does not matter.

@@ -103,21 +103,40 @@ fn unanswered(error: ConnectionError, path: &Path) -> ConnectError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
 
     use super::*;
 
-    #[test]
-    fn an_arbiter_that_does_not_greet_is_not_waited_for_for_ever() {
-        let (ours, _theirs) = UnixStream::pair().unwrap();
+    fn error_of(socket: UnixStream) -> ConnectError {
         let hello = Hello {
             protocol: 1,
             release: "0.1.0".into(),
             client: String::new(),
         };
         let wait = Duration::from_millis(20);
-        let greeting = exchange(ours.into(), &hello, Path::new("/d/kernel.sock"), wait);
-        let error = greeting.err().expect("nobody greeted");
+        let greeting = exchange(socket.into(), &hello, Path::new("/d/kernel.sock"), wait);
+        greeting.err().expect("nobody greeted")
+    }
+
+    #[test]
+    fn what_was_refused_before_we_said_anything_is_read() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"full"}}"#;
+        theirs.write_all(format!("{refusal}\n").as_bytes()).unwrap();
+        drop(theirs);
+        let error = error_of(ours);
+        assert!(matches!(error, ConnectError::Refused(_)), "{error}");
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let error = error_of(ours);
+        assert!(matches!(error, ConnectError::NoArbiter), "{error}");
+    }
+
+    #[test]
+    fn an_arbiter_that_does_not_greet_is_not_waited_for_for_ever() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let error = error_of(ours);
         assert!(matches!(error, ConnectError::Silent { .. }), "{error}");
         assert!(error.to_string().contains("/d/kernel.sock"));
     }
