@@ -14,7 +14,7 @@
 //! use xioflow_conformance::{Way, run_suite, ways};
 //!
 //! fn main() -> ExitCode {
-//!     let ways: [&dyn Way; 1] = [&ways::CommandLine];
+//!     let ways: [&dyn Way; 1] = [&ways::CommandLine::SHARED];
 //!     run_suite(&ways)
 //! }
 //! ```

@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use xioflow_conformance::{Way, run_suite, ways};
 
 fn main() -> ExitCode {
-    let ways: [&dyn Way; 3] = [&ways::Embedded, &ways::ThroughArbiter, &ways::CommandLine];
+    let ways: [&dyn Way; 4] = [
+        &ways::Embedded,
+        &ways::ThroughArbiter,
+        &ways::CommandLine::SHARED,
+        &ways::CommandLine::ALONE,
+    ];
     run_suite(&ways)
 }

@@ -40,10 +40,10 @@ pub(super) const CONTRACTS: &[Contract] = &[
 
 fn leases_between_clients(world: &World<'_>) -> Outcome {
     let one = world.client()?;
+    let other = one.another()?;
     let (held, mut gate) = world.gated("held");
     let held = one.submit(&held.lease("db"))?;
     gate.wait_reached();
-    let other = one.another()?;
     let refused = world.traced("refused").lease("db");
     let refusal = other.submit(&refused)?.wait().expect_err("it is held");
     refusal.assert(RefusalKind::ResourceConflict, &["db", "held"]);
@@ -64,6 +64,7 @@ fn leases_between_clients(world: &World<'_>) -> Outcome {
 
 fn second_client(world: &World<'_>) -> Outcome {
     let one = world.client()?;
+    one.another()?;
     let (first, mut gate) = world.gated("first");
     let first = one.submit(&first)?;
     gate.wait_reached();

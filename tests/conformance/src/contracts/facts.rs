@@ -11,6 +11,7 @@ use serde_json::json;
 use xioflow_kernel::journal::{Journal, OpenOptions, Query};
 use xioflow_kit::{Deadline, wait};
 
+use super::leases::wait_reserved;
 use crate::contract::{Contract, Level, Outcome, Unsupported};
 use crate::document::Document;
 use crate::ways::{Client, RefusalKind};
@@ -168,7 +169,9 @@ fn cancelled_while_it_waits(world: &World<'_>, client: &dyn Client) -> Outcome {
     let (holder, mut gate) = world.gated("holder");
     let holding = client.submit(&holder.lease("port"))?;
     gate.wait_reached();
-    let submitted = client.submit(&world.traced("waiting").lease("port").wait(LONG))?;
+    let waiting = world.traced("waiting").lease("port").lease("mark");
+    let submitted = client.submit(&waiting.wait(LONG))?;
+    wait_reserved(world, client, "mark", "waiting")?;
     submitted.cancel()?.expect("it waits");
     let result = submitted.wait().expect("a result");
     assert_ended(client, &result, "cancelled", "user_cancelled");

@@ -128,7 +128,7 @@ fn conflicts(world: &World<'_>) -> Outcome {
 }
 
 /// Waits until a request for the mark, without waiting, is refused because of that waiter.
-fn wait_reserved(
+pub(super) fn wait_reserved(
     world: &World<'_>,
     client: &dyn Client,
     mark: &str,

@@ -158,7 +158,7 @@ mod tests {
         let Ok(Order::Run(selection)) = parsed(line) else {
             panic!("{line:?} is no order to run");
         };
-        let ways: [&dyn Way; 2] = [&Embedded, &CommandLine];
+        let ways: [&dyn Way; 2] = [&Embedded, &CommandLine::SHARED];
         let cases = contracts()
             .into_iter()
             .flat_map(|contract| ways.map(|way| Case { contract, way }));

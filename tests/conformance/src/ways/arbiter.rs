@@ -24,6 +24,26 @@ impl Way for ThroughArbiter {
         stage: &'a Stage,
         terms: &Terms,
     ) -> Result<Box<dyn Client + 'a>, Unsupported> {
+        let arbiter = Serving::start(stage, terms);
+        let domain = DomainOptions::default()
+            .arbiter(Arbiter::Attach)
+            .open(stage.domain())
+            .unwrap_or_else(|error| panic!("open {}: {error:?}", stage.domain().display()));
+        let serving = domain.arbiter().map(|arbiter| arbiter.pid);
+        assert_eq!(serving, arbiter.pid(), "somebody else owns the domain");
+        let host = Host { domain };
+        Ok(Box::new(Guest {
+            host,
+            _arbiter: arbiter,
+        }))
+    }
+}
+
+/// An arbiter that serves the stage's domain, until this is dropped.
+pub(super) struct Serving<'a>(Option<Started<'a>>);
+
+impl<'a> Serving<'a> {
+    pub(super) fn start(stage: &'a Stage, terms: &Terms) -> Self {
         let helper = terms.helper.clone();
         let mut arbiter = stage
             .xioflow()
@@ -40,33 +60,17 @@ impl Way for ThroughArbiter {
         }
         let mut arbiter = arbiter.start();
         arbiter.wait_for_complaint(b"serving");
-        let domain = DomainOptions::default()
-            .arbiter(Arbiter::Attach)
-            .open(stage.domain())
-            .unwrap_or_else(|error| panic!("open {}: {error:?}", stage.domain().display()));
-        let serving = domain.arbiter().map(|arbiter| arbiter.pid);
-        assert_eq!(
-            serving,
-            Some(arbiter.pid()),
-            "somebody else owns the domain"
-        );
-        let host = Host { domain };
-        Ok(Box::new(Guest {
-            host,
-            arbiter: Some(arbiter),
-        }))
+        Self(Some(arbiter))
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.0.as_ref().map(Started::pid)
     }
 }
 
-/// A client of an arbiter that was started for it, and ends after it.
-struct Guest<'a> {
-    host: Host,
-    arbiter: Option<Started<'a>>,
-}
-
-impl Drop for Guest<'_> {
+impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        let Some(arbiter) = self.arbiter.take() else {
+        let Some(arbiter) = self.0.take() else {
             return;
         };
         // A case that has failed says so, and its stage ends the arbiter.
@@ -75,6 +79,12 @@ impl Drop for Guest<'_> {
             arbiter.finish().assert_code(0);
         }
     }
+}
+
+/// A client of an arbiter that was started for it, and ends after it.
+struct Guest<'a> {
+    host: Host,
+    _arbiter: Serving<'a>,
 }
 
 impl Client for Guest<'_> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use xioflow_kernel::HELPER_VARIABLE;
 use xioflow_kit::{Finished, Stage, Started};
 
+use super::arbiter::Serving;
 use super::{
     Client, Ended, Event, HostRun, Lease, Record, Refusal, RefusalKind, Submitted, Terms, Way,
 };
@@ -20,11 +21,23 @@ use crate::work::{Input, Limit, Work};
 
 /// The program `xioflow`.
 #[derive(Debug, Clone, Copy)]
-pub struct CommandLine;
+pub struct CommandLine {
+    alone: bool,
+}
+
+impl CommandLine {
+    /// As it is used: an arbiter executes for all of its runs.
+    pub const SHARED: Self = Self { alone: false };
+    /// With `--no-arbiter`: each run owns the domain for as long as it takes.
+    pub const ALONE: Self = Self { alone: true };
+}
 
 impl Way for CommandLine {
     fn name(&self) -> &'static str {
-        "command-line"
+        match self.alone {
+            true => "command-line-alone",
+            false => "command-line",
+        }
     }
 
     fn client<'a>(
@@ -32,12 +45,18 @@ impl Way for CommandLine {
         stage: &'a Stage,
         terms: &Terms,
     ) -> Result<Box<dyn Client + 'a>, Unsupported> {
-        if terms.max_concurrent_operations.is_some() {
+        if self.alone && terms.max_concurrent_operations.is_some() {
             let why = "a command has the domain to itself, so there is no number to limit";
             return Err(Unsupported::because(why));
         }
+        let sharing = (!self.alone).then(|| Serving::start(stage, terms));
         let helper = terms.helper.clone();
-        Ok(Box::new(Shell { stage, helper }))
+        Ok(Box::new(Shell {
+            stage,
+            helper,
+            alone: self.alone,
+            _sharing: sharing,
+        }))
     }
 }
 
@@ -45,12 +64,18 @@ impl Way for CommandLine {
 struct Shell<'a> {
     stage: &'a Stage,
     helper: Option<PathBuf>,
+    alone: bool,
+    /// The arbiter, for as long as somebody is at the first prompt.
+    _sharing: Option<Serving<'a>>,
 }
 
 impl Client for Shell<'_> {
     fn submit(&self, work: &Work) -> Result<Box<dyn Submitted + '_>, Unsupported> {
-        let mut run = self.stage.xioflow().args(["run", "--no-arbiter"]);
-        if let Some(helper) = &self.helper {
+        let mut run = self.stage.xioflow().arg("run");
+        if self.alone {
+            run = run.arg("--no-arbiter");
+        }
+        if let Some(helper) = self.helper.as_ref().filter(|_| self.alone) {
             run = run.env(HELPER_VARIABLE, helper);
         }
         let started = run.args(self.words(work)?).start();
@@ -62,9 +87,13 @@ impl Client for Shell<'_> {
         }))
     }
 
-    fn cancel(&self, _id: &str) -> Result<Result<(), Refusal>, Unsupported> {
-        let why = "a run that owns the domain itself takes no requests of others";
-        Err(Unsupported::because(why))
+    fn cancel(&self, id: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        if self.alone {
+            let why = "a run that owns the domain itself takes no requests of others";
+            return Err(Unsupported::because(why));
+        }
+        let finished = self.stage.xioflow().args(["cancel", "--json", id]).finish();
+        Ok(answer(&finished).map(drop))
     }
 
     fn close(&self) -> Result<(), Unsupported> {
@@ -73,8 +102,16 @@ impl Client for Shell<'_> {
     }
 
     fn another(&self) -> Result<Box<dyn Client + '_>, Unsupported> {
-        let why = "a run that owns the domain itself has it alone (a second one is refused with status 75)";
-        Err(Unsupported::because(why))
+        if self.alone {
+            let why = "a run that owns the domain itself has it alone (a second one is refused with status 75)";
+            return Err(Unsupported::because(why));
+        }
+        Ok(Box::new(Self {
+            stage: self.stage,
+            helper: None,
+            alone: false,
+            _sharing: None,
+        }))
     }
 
     fn begin_run(&self) -> Result<Box<dyn HostRun + '_>, Unsupported> {
@@ -83,11 +120,15 @@ impl Client for Shell<'_> {
     }
 
     fn can_be_killed(&self) -> Result<(), Unsupported> {
+        if self.alone {
+            let why = "a run that owns the domain itself is nobody's client";
+            return Err(Unsupported::because(why));
+        }
         Ok(())
     }
 
     fn works_beside_others(&self) -> bool {
-        false
+        !self.alone
     }
 
     fn record(&self, id: &str) -> Option<Record> {
@@ -288,11 +329,31 @@ impl Submitted for Running<'_> {
         if !self.live {
             return answer(&finished);
         }
-        let record = self.shell.record(&self.id);
-        Ok(record
-            .and_then(|record| record.result)
-            .unwrap_or_else(|| panic!("no result is recorded\n{finished}")))
+        live_answer(self.shell.record(&self.id), &finished)
     }
+}
+
+/// What somebody at a prompt knows afterwards: what is recorded, and what was said beside the output.
+fn live_answer(record: Option<Record>, finished: &Finished) -> Ended {
+    let said = String::from_utf8_lossy(&finished.stderr);
+    if said.contains(", which goes on") {
+        let (kind, text) = (RefusalKind::JoinAbandoned, said.into_owned());
+        return Err(Refusal { kind, text });
+    }
+    let result = record.and_then(|record| record.result);
+    let Some(Document(mut result)) = result else {
+        panic!("no result is recorded\n{finished}");
+    };
+    let reused = if said.contains("and was joined") {
+        Some("joined_in_flight")
+    } else if said.contains("was not executed again") {
+        Some("replayed_recorded")
+    } else {
+        None
+    };
+    result["replayed"] = reused.is_some().into();
+    result["reused"] = reused.unwrap_or("executed").into();
+    Ok(Document(result))
 }
 
 /// Reads the one document on standard output, which an error is too.
@@ -312,6 +373,11 @@ fn answer(finished: &Finished) -> Ended {
         ("operation_id_conflict", Some(76)) => RefusalKind::IdConflict,
         ("recovery_required", _) => RefusalKind::RecoveryRequired,
         ("run_closed", _) => RefusalKind::RunClosed,
+        ("join_abandoned", _) => RefusalKind::JoinAbandoned,
+        ("not_found", Some(1)) => RefusalKind::NotFound,
+        ("already_completed", Some(1)) => RefusalKind::AlreadyCompleted,
+        ("arbiter_lost", _) => RefusalKind::ArbiterGone,
+        ("domain_closed" | "shutting_down", _) => RefusalKind::DomainClosed,
         ("unsupported", Some(69)) => RefusalKind::NotEnforceable,
         ("fenced", Some(75)) => RefusalKind::Fenced,
         ("not_recorded", Some(70)) => RefusalKind::NotRecorded,

@@ -21,8 +21,13 @@ pub(crate) struct Liar {
     pub(crate) leases: fn(Vec<Lease>) -> Vec<Lease>,
     pub(crate) cancelled: fn(Result<(), Refusal>) -> Result<(), Refusal>,
     pub(crate) reported: fn(Result<String, Refusal>) -> Result<String, Refusal>,
+    pub(crate) record: fn(Option<Record>) -> Option<Record>,
     /// What it does beside its work.
     pub(crate) aside: fn(&Stage),
+    /// What it does when it only looks.
+    pub(crate) looked: fn(&Stage),
+    /// The way that it lies about.
+    pub(crate) way: &'static dyn Way,
 }
 
 /// Nothing is changed.
@@ -37,7 +42,10 @@ pub(crate) const HONEST: Liar = Liar {
     leases: |leases| leases,
     cancelled: |cancelled| cancelled,
     reported: |reported| reported,
+    record: |record| record,
     aside: |_| {},
+    looked: |_| {},
+    way: &ways::Embedded,
 };
 
 impl Way for Liar {
@@ -51,7 +59,7 @@ impl Way for Liar {
         terms: &Terms,
     ) -> Result<Box<dyn Client + 'a>, Unsupported> {
         let terms = (self.terms)(terms.clone());
-        let client = ways::Embedded.client(stage, &terms)?;
+        let client = self.way.client(stage, &terms)?;
         let liar = self;
         Ok(Box::new(LyingClient {
             liar,
@@ -110,7 +118,8 @@ impl Client for LyingClient<'_> {
     }
 
     fn record(&self, id: &str) -> Option<Record> {
-        self.client.record(id)
+        (self.liar.looked)(self.stage);
+        (self.liar.record)(self.client.record(id))
     }
 
     fn events(&self) -> Vec<Event> {

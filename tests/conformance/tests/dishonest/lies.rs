@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_conformance::{Document, Ended, Terms, Work};
+use xioflow_conformance::{Document, Ended, Terms, Work, ways};
 use xioflow_kit::Stage;
 
 use crate::liar::{HONEST, Liar};
@@ -179,7 +179,7 @@ const WORKS: &[Liar] = &[
     },
     Liar {
         name: "takes-no-leases",
-        breaks: &[6, 7, 20],
+        breaks: &[6, 7, 20, 33],
         told_by: "",
         work: |work| Work {
             leases: Vec::new(),
@@ -231,6 +231,35 @@ const WORKS: &[Liar] = &[
 
 const ANSWERS: &[Liar] = &[
     Liar {
+        name: "sees-nothing-of-what-runs",
+        breaks: &[34],
+        told_by: "active",
+        record: |record| record.filter(|record| record.status == "done"),
+        ..HONEST
+    },
+    Liar {
+        name: "signs-what-it-looks-at",
+        breaks: &[35],
+        told_by: "has changed it",
+        looked: sign_the_lock,
+        ..HONEST
+    },
+    Liar {
+        name: "takes-a-loss-for-a-wish",
+        breaks: &[36],
+        told_by: "terminationReason is \"user_cancelled\"",
+        way: &ways::CommandLine::SHARED,
+        record: |record| {
+            record.map(|mut record| {
+                if let Some(Document(result)) = &mut record.result {
+                    result["terminationReason"] = json!("user_cancelled");
+                }
+                record
+            })
+        },
+        ..HONEST
+    },
+    Liar {
         name: "has-always-cancelled",
         breaks: &[12, 64],
         told_by: "has ended",
@@ -272,6 +301,12 @@ const ANSWERS: &[Liar] = &[
         ..HONEST
     },
 ];
+
+/// Puts another text into the lock file, without touching the lock.
+fn sign_the_lock(stage: &Stage) {
+    let lock = stage.domain().join("domain.lock");
+    std::fs::write(lock, "looked at").expect("the lock file");
+}
 
 /// One that no stage can know: without its environment, its folder or its descriptors.
 fn leave_a_process(_: &Stage) {
