@@ -151,13 +151,15 @@ impl<'a> Run<'a> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let line = Line::of(&self.command);
+        // What it does before the start has returned here is its time as well.
+        let begun = Instant::now();
         let mut child = self
             .command
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
         feed(child.stdin.take(), self.stdin.as_deref());
         let streams = [child.stdout.take().into(), child.stderr.take().into()];
-        let (stage, begun, deadline) = (self.stage, Instant::now(), Deadline::after(self.deadline));
+        let (stage, deadline) = (self.stage, Deadline::after(self.deadline));
         Started {
             stage,
             child,
