@@ -276,7 +276,10 @@ impl Stage {
     pub fn arbiters(&self) -> Vec<u32> {
         let found = leftovers::scan(&self.nonce, self.root());
         let arbiters = found.iter().filter(|one| one.is_arbiter());
-        arbiters.map(|one| one.pid).collect()
+        let pids: Vec<u32> = arbiters.map(|one| one.pid).collect();
+        // A child that has not executed its own program yet looks like its parent.
+        let is_copy = |pid: &u32| wait::parent(*pid).is_some_and(|it| pids.contains(&it));
+        pids.iter().copied().filter(|pid| !is_copy(pid)).collect()
     }
 
     /// Ends the arbiters of this stage's domains as a service manager would, and waits for it.

@@ -83,6 +83,13 @@ pub fn state(pid: u32) -> Option<char> {
     rest.chars().next()
 }
 
+/// The process's parent; `None` if it is gone.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
 /// Waits until the file is there.
 ///
 /// # Panics
