@@ -9,7 +9,6 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
-use rustix::process::{Resource, Rlimit};
 use xioflow_kernel::{
     Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_TIMEOUT_GRACE,
     Domain, OperationBuilder, Stdin,
@@ -25,6 +24,7 @@ use crate::limits::{
     LEASE_MAX_BYTES, LEASES_MAX, MEMORY_STDIN_MAX_BYTES, NAME_MAX_BYTES, RESOURCE_LIMITS_MAX,
     VARIABLES_MAX,
 };
+use crate::own_limits::OwnLimits;
 use crate::refusal::{self, invalid};
 
 /// The operation that is asked for.
@@ -32,11 +32,11 @@ pub(crate) fn operation(
     domain: &Domain,
     asked: ExecProcess,
     mut descriptors: Descriptors,
-    open_files: Rlimit,
+    own: &OwnLimits,
     taken: &mut Taken,
 ) -> Result<OperationBuilder, Fault> {
     check_counts(&asked)?;
-    let caller = caller(asked.caller, open_files)?;
+    let caller = caller(asked.caller, own)?;
     let stdin = stdin(asked.stdin, descriptors.stdin.take(), taken)?;
     let command = command(asked.command).stdin(stdin);
     let operation = match &asked.run_id {
@@ -97,18 +97,22 @@ fn check_counts(asked: &ExecProcess) -> Result<(), Fault> {
     }
 }
 
-/// Whoever asks. Without a limit of open files the command has the one that this process was started with,
-/// not the one that it has raised for itself.
-fn caller(asked: operation::Caller, open_files: Rlimit) -> Result<Caller, Fault> {
+/// Whoever asks. Where he says nothing of a limit, the command has the one that this process was started with,
+/// not the one that it has made for itself.
+fn caller(asked: operation::Caller, own: &OwnLimits) -> Result<Caller, Fault> {
+    if let Some(what) = own.withhold(&asked) {
+        return Err(refusal::withheld(what));
+    }
     let folder = asked.folder.map(|folder| PathBuf::from(folder.0));
     if folder.is_none() && asked.folder_gone.is_some() {
         return Err(invalid("a caller's folder that is gone has a name"));
     }
     let variables = asked.variables.into_iter();
     let variables = variables.map(|(name, value)| (name.0, value.0)).collect();
-    let nofile = Resource::Nofile as u32;
-    let mut caller =
-        Caller::new(folder, variables).limit(nofile, open_files.current, open_files.maximum);
+    let mut caller = Caller::new(folder, variables);
+    for (resource, limit) in own.before() {
+        caller = caller.limit(resource, limit.current, limit.maximum);
+    }
     for limit in asked.limits {
         caller = caller.limit(limit.resource, limit.soft, limit.hard);
     }

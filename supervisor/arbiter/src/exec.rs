@@ -126,7 +126,7 @@ fn prepare(
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))
     });
-    let mut operation = command::operation(domain, asked, descriptors, shared.open_files, taken)?;
+    let mut operation = command::operation(domain, asked, descriptors, &shared.own_limits, taken)?;
     session.has_canceller(&operation.canceller());
     shared.sessions.is_of(session, operation.operation_id());
     let passing = match sink {

@@ -60,6 +60,7 @@ mod lost;
 mod options;
 mod outgoing;
 mod own;
+mod own_limits;
 mod pass_on;
 mod peer;
 mod questions;

@@ -84,6 +84,16 @@ pub(crate) fn limit(message: impl Into<String>, limit: &str, max: u64) -> Fault 
         .about("max", max)
 }
 
+/// The arbiter was started with less than the client has, and cannot give him what is his.
+pub(crate) fn withheld(what: &str) -> Fault {
+    let message = format!(
+        "the arbiter of this domain was started with a lower {what} than this client has, and cannot lift it; nothing ran"
+    );
+    Fault::refused(kind::STANDING, message)
+        .about("differs", [what])
+        .hint("end it with `xioflow shutdown`, and have it started from where there is no such limit; or use --no-arbiter")
+}
+
 /// The arbiter ends.
 pub(crate) fn shutting_down() -> Fault {
     let message = "the arbiter of this domain is ending and takes nothing new";

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use xioflow_facts::{CannotTell, Standing};
 use xioflow_kernel::journal::OwnerRole;
 use xioflow_kernel::{Arbiter, DomainError, DomainOptions};
 use xioflow_rpc::PROTOCOL_VERSION;
 use xioflow_rpc::kernel::Welcome;
 
-use crate::limits::OPEN_FILES_WANTED;
 use crate::options::ArbiterOptions;
+use crate::own_limits::OwnLimits;
 use crate::server::{Server, Setup};
 use crate::socket::{Listener, SocketError};
 
@@ -74,7 +73,7 @@ pub fn serve(
         }
     };
     let own = Standing::of(std::process::id()).map_err(ServeError::Standing)?;
-    let open_files = raise_open_files();
+    let own_limits = OwnLimits::lift();
     let mut domain = DomainOptions::default()
         .arbiter(Arbiter::Never)
         .adopt_orphans(true)
@@ -94,7 +93,7 @@ pub fn serve(
         listener,
         own,
         welcome: welcome(),
-        open_files,
+        own_limits,
         options,
     };
     let mut server = Server::new(setup).map_err(failed("set up a loop"))?;
@@ -111,20 +110,4 @@ fn welcome() -> Welcome {
         pid: std::process::id(),
         started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
     }
-}
-
-/// An operation needs more descriptors here than its client does for it. What is refused stays as it is.
-/// Gives the limit that was there before.
-fn raise_open_files() -> Rlimit {
-    let before = getrlimit(Resource::Nofile);
-    let most = before.maximum.unwrap_or(OPEN_FILES_WANTED);
-    let wanted = most.min(OPEN_FILES_WANTED);
-    if before.current.is_some_and(|current| current < wanted) {
-        let raised = Rlimit {
-            current: Some(wanted),
-            maximum: before.maximum,
-        };
-        setrlimit(Resource::Nofile, raised).ok();
-    }
-    before
 }

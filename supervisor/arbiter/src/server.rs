@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::process::Rlimit;
 use xioflow_facts::Standing;
 use xioflow_kernel::{DEFAULT_CANCEL_GRACE, Domain};
 use xioflow_rpc::kernel::Welcome;
@@ -26,6 +25,7 @@ use crate::idle::Idle;
 use crate::limits::{ACCEPTED_PER_TURN, CONNECTIONS_MAX, GREETING_PATIENCE, READ_LEN};
 use crate::options::{ArbiterOptions, ShutdownHandle};
 use crate::outgoing::Outgoing;
+use crate::own_limits::OwnLimits;
 use crate::peer::Peer;
 use crate::questions::Questions;
 use crate::refusal;
@@ -55,8 +55,8 @@ pub(crate) struct Setup {
     pub(crate) listener: Listener,
     pub(crate) own: Standing,
     pub(crate) welcome: Welcome,
-    /// The limit of open files that commands get where their client says none.
-    pub(crate) open_files: Rlimit,
+    /// What commands get where their client says nothing of limits.
+    pub(crate) own_limits: OwnLimits,
     pub(crate) options: ArbiterOptions,
 }
 
@@ -99,7 +99,7 @@ impl Server {
             listener,
             own,
             welcome,
-            open_files,
+            own_limits,
             options,
         } = setup;
         let bell = Arc::new(Bell::new()?);
@@ -113,7 +113,7 @@ impl Server {
         if let Some(shutdown) = &options.shutdown {
             watch(shutdown, SHUTDOWN)?;
         }
-        let shared = Shared::new(Arc::clone(&bell), options.client_grace, open_files)?;
+        let shared = Shared::new(Arc::clone(&bell), options.client_grace, own_limits)?;
         Ok(Self {
             epoll,
             listener,

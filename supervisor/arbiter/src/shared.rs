@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::Rlimit;
 
 use crate::bell::Bell;
 use crate::budget::Budget;
 use crate::connection::Token;
 use crate::dispatch::ReadLine;
+use crate::own_limits::OwnLimits;
 use crate::session::Sessions;
 
 /// Everything that is not the loop's alone.
@@ -21,8 +21,8 @@ pub(crate) struct Shared {
     pub(crate) bell: Arc<Bell>,
     pub(crate) sessions: Sessions,
     pub(crate) budget: Arc<Budget>,
-    /// The limit of open files that this process was started with.
-    pub(crate) open_files: Rlimit,
+    /// The limits that this process was started with.
+    pub(crate) own_limits: OwnLimits,
     /// Long lines that were looked at, for the loop to carry out.
     read: Mutex<Vec<(Token, ReadLine)>>,
     /// Outputs that are being passed on.
@@ -39,13 +39,13 @@ impl Shared {
     pub(crate) fn new(
         bell: Arc<Bell>,
         client_grace: Duration,
-        open_files: Rlimit,
+        own_limits: OwnLimits,
     ) -> io::Result<Self> {
         Ok(Self {
             sessions: Sessions::new(Arc::clone(&bell), client_grace),
             bell,
             budget: Arc::default(),
-            open_files,
+            own_limits,
             read: Mutex::default(),
             passing: AtomicUsize::new(0),
             domain_lost: AtomicBool::new(false),

@@ -19,6 +19,7 @@ mod output;
 mod reading;
 mod refusal;
 mod start_failure;
+mod starter;
 mod steering;
 mod stop;
 mod survivors;

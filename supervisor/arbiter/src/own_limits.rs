@@ -1,0 +1,108 @@
+//! The resource limits and the nice value of the arbiter itself. Those of whoever happened to start it are that
+//! client's, for its command: they must neither end nor slow what serves everybody.
+
+use rustix::process::{
+    Resource, Rlimit, getpriority_process, getrlimit, setpriority_process, setrlimit,
+};
+use xioflow_rpc::operation::Caller;
+
+use crate::limits::OPEN_FILES_WANTED;
+
+/// The limits that could end or cripple it, with their names in setrlimit(2).
+const LIFTED: &[(Resource, &str)] = &[
+    (Resource::Cpu, "RLIMIT_CPU"),
+    (Resource::Fsize, "RLIMIT_FSIZE"),
+    (Resource::Data, "RLIMIT_DATA"),
+    (Resource::As, "RLIMIT_AS"),
+    (Resource::Nproc, "RLIMIT_NPROC"),
+    (Resource::Nofile, "RLIMIT_NOFILE"),
+];
+
+/// What this process was started with, and what it has made of it.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnLimits {
+    before: Vec<(Resource, Rlimit)>,
+    nice: i32,
+}
+
+impl OwnLimits {
+    /// Lifts them as far as this process may: the hard ones where it has the right (`CAP_SYS_RESOURCE`), else
+    /// the soft ones. What the kernel refuses stays as it is.
+    pub(crate) fn lift() -> Self {
+        let before = LIFTED
+            .iter()
+            .map(|&(resource, _)| {
+                let before = getrlimit(resource);
+                lift(resource, &before);
+                (resource, before)
+            })
+            .collect();
+        let nice = getpriority_process(None).unwrap_or(0);
+        if nice > 0 {
+            setpriority_process(None, 0).ok();
+        }
+        let nice = getpriority_process(None).unwrap_or(nice);
+        Self { before, nice }
+    }
+
+    /// Those that a command has whose client says none: the ones from before.
+    pub(crate) fn before(&self) -> impl Iterator<Item = (u32, Rlimit)> {
+        let numbered = |(resource, limit): &(Resource, Rlimit)| {
+            let copy = Rlimit {
+                current: limit.current,
+                maximum: limit.maximum,
+            };
+            (*resource as u32, copy)
+        };
+        self.before.iter().map(numbered)
+    }
+
+    /// What of a client's own a command of his cannot have here, because this process has less and may not have
+    /// more. Nothing is recorded of such a request: it is not the command that is wrong.
+    pub(crate) fn withhold(&self, caller: &Caller) -> Option<&'static str> {
+        if caller.nice.is_some_and(|nice| nice < self.nice) {
+            return Some("nice value");
+        }
+        let mut named = LIFTED.iter();
+        named.find_map(|&(resource, name)| {
+            let ours = getrlimit(resource).maximum?;
+            let asked = caller.limits.iter();
+            let mut asked = asked.filter(|asked| asked.resource == resource as u32);
+            asked
+                .any(|asked| asked.hard.is_none_or(|hard| hard > ours))
+                .then_some(name)
+        })
+    }
+}
+
+fn lift(resource: Resource, before: &Rlimit) {
+    let free = match resource {
+        // No process can have more than the system allows one, so there is no unlimited.
+        Resource::Nofile => at_least(before, OPEN_FILES_WANTED),
+        _ => Rlimit {
+            current: None,
+            maximum: None,
+        },
+    };
+    if setrlimit(resource, free).is_err() {
+        let most = before.maximum;
+        let soft = match resource {
+            Resource::Nofile => at_least(before, OPEN_FILES_WANTED).current,
+            _ => None,
+        };
+        let within = Rlimit {
+            current: soft.map_or(most, |soft| Some(most.map_or(soft, |most| most.min(soft)))),
+            maximum: most,
+        };
+        setrlimit(resource, within).ok();
+    }
+}
+
+/// A limit of at least so much.
+fn at_least(before: &Rlimit, wanted: u64) -> Rlimit {
+    let more = |limit: Option<u64>| limit.map(|limit| limit.max(wanted));
+    Rlimit {
+        current: more(before.current),
+        maximum: more(before.maximum),
+    }
+}
