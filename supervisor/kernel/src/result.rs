@@ -231,6 +231,11 @@ pub struct OperationResult {
     pub stdout_truncated: bool,
     /// Whether bytes are missing in `stderr`.
     pub stderr_truncated: bool,
+    /// Whether both streams were read to their end. False when one was given up, because a stranger holds it or
+    /// its reader is gone; null when nobody can tell: the supervisor died before, and what was still in a pipe
+    /// then was seen by nobody. What is said of the output is then of what was found.
+    #[serde(default)]
+    pub output_complete: Option<bool>,
     /// How many bytes were printed to standard output.
     pub stdout_bytes: u64,
     /// How many bytes were printed to standard error.

@@ -45,11 +45,19 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
                 .map(|error| format!("output was not stored: {error}")),
         );
         lines.extend(gaps(result));
+        lines.extend(unseen_output(result).map(str::to_owned));
     }
     lines.extend(note);
     if !lines.is_empty() {
         output::complain(&lines.join("\n  "));
     }
+}
+
+/// What was still in a pipe when a supervisor died is known to nobody, also where the end itself was seen.
+fn unseen_output(result: &OperationResult) -> Option<&'static str> {
+    let ended = result.exit_code.is_some() || result.signal.is_some();
+    (ended && result.spawn_failure.is_none() && result.output_complete.is_none())
+        .then_some("its supervisor died while it ran: what it printed last may be missing")
 }
 
 /// The line that goes with every exit status that is not simply the command's own.

@@ -100,6 +100,8 @@ fn blank(admitted: &Admitted) -> OperationResult {
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
+    // Nothing has run that could have printed.
+    result.output_complete = Some(true);
     result
 }
 
@@ -127,12 +129,15 @@ pub(super) fn finish(
     result.environment = Some(admitted.environment.names.clone());
     let mut outputs = Vec::new();
     let mut leftovers = Vec::new();
+    let mut output_complete = true;
     for drain in observed.drains {
         let Drained {
             kept,
+            is_complete,
             output,
             leftover,
         } = drain.finish();
+        output_complete &= is_complete;
         outputs.push(output.clone());
         leftovers.extend(leftover);
         result.set_stream(StreamPart {
@@ -141,6 +146,7 @@ pub(super) fn finish(
             output,
         });
     }
+    result.output_complete = Some(output_complete);
     let mut changes = closing(&admitted.spec.membership, &result, outputs);
     if let Some(order) = observed.order.encode() {
         let operation_id = admitted.id.clone();

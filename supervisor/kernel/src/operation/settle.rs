@@ -391,6 +391,7 @@ impl OperationResult {
             stdout_base64: None,
             stderr_base64: None,
             is_truncated: false,
+            output_complete: None,
             stdout_truncated: false,
             stderr_truncated: false,
             stdout_bytes: 0,

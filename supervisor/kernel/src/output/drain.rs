@@ -35,6 +35,8 @@ pub(crate) struct StreamLimits {
 pub(crate) struct Drain {
     stream: Stream,
     pipe: Option<OwnedFd>,
+    /// Whether the end of the stream was seen; that of one without a pipe is.
+    is_complete: bool,
     buffer: Vec<u8>,
     read_len: usize,
     limits: StreamLimits,
@@ -56,6 +58,8 @@ pub(crate) enum StreamEnd {
 #[derive(Debug)]
 pub(crate) struct Drained {
     pub(crate) kept: Kept,
+    /// Whether it was read to its end.
+    pub(crate) is_complete: bool,
     pub(crate) output: Output,
     /// A file that is not needed once the output is in the journal.
     pub(crate) leftover: Option<Spool>,
@@ -72,6 +76,7 @@ impl Drain {
     ) -> Self {
         Self {
             stream,
+            is_complete: pipe.is_none(),
             pipe,
             buffer: Vec::new(),
             read_len: FIRST_READ_LEN,
@@ -116,6 +121,7 @@ impl Drain {
             match rustix::io::read(pipe, spare_capacity(&mut self.buffer)) {
                 Ok(0) => {
                     self.pipe = None;
+                    self.is_complete = true;
                     return Some(StreamEnd::Eof);
                 }
                 Ok(_) => self.take_piece(feeds),
@@ -176,6 +182,7 @@ impl Drain {
         };
         Drained {
             kept,
+            is_complete: self.is_complete,
             output,
             leftover,
         }

@@ -13,11 +13,43 @@ use crate::{assert_fields, fixture, run, shell, text};
 const INTERNAL: i32 = 70;
 
 fn kill_arbiters(stage: &Stage) {
+    signal_arbiters(stage, Signal::KILL);
+}
+
+fn signal_arbiters(stage: &Stage, signal: Signal) {
     for pid in stage.arbiters() {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
         // One may have ended by itself since it was found.
-        kill_process(pid, Signal::KILL).ok();
+        kill_process(pid, signal).ok();
     }
+}
+
+/// A command whose last words stay in its pipe, since nobody reads them any more, and who ended well.
+#[test]
+fn what_nobody_has_read_is_not_said_to_be_nothing() {
+    let stage = Stage::new();
+    let (at_gate, gate) = (stage.path("at-gate"), stage.path("gate"));
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, mode).expect("a FIFO");
+    let script = format!(
+        "echo $$ > {at}.draft; mv {at}.draft {at}; read line < {}; echo late; exit 0",
+        text(&gate),
+        at = text(&at_gate),
+    );
+    let client = run(&stage, &["--op", "late"], &shell(&script)).start();
+    wait::file(&at_gate, Deadline::usual());
+    let pid = fs::read_to_string(&at_gate).expect("a file");
+    let pid = pid.trim().parse().expect("a pid");
+    signal_arbiters(&stage, Signal::STOP);
+    fs::write(&gate, "go on\n").expect("the gate");
+    assert!(wait::pid_gone(pid, Deadline::usual()), "it does not end");
+    kill_arbiters(&stage);
+    let finished = client.finish();
+    finished.assert_code(0).assert_stdout("");
+    finished.assert_complains("what it printed last may be missing");
+    let shown = stage.xioflow().args(["show", "late", "--json"]).finish();
+    let expected = json!({ "exitCode": 0, "stdoutBytes": 0, "outputComplete": null });
+    assert_fields(&shown.json()["result"], &expected);
 }
 
 #[test]

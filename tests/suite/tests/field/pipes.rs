@@ -19,7 +19,7 @@ fn a_background_job_that_holds_one_stream_or_both() {
             let (finished, document) = run_json(stage, &[], &shell(&script));
             finished.assert_code(0);
             let expected = json!({
-                "status": "succeeded", "exitCode": 0, "stdout": "ok\n", "stop": null,
+                "status": "succeeded", "exitCode": 0, "stdout": "ok\n", "outputComplete": true, "stop": null,
                 "treeSettlement": "reaped", "heldOpenBy": [], "residualPids": [],
             });
             assert_fields(&document, &expected);

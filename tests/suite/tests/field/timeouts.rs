@@ -150,6 +150,7 @@ fn a_holder_that_is_no_descendant() {
                 "status": "indeterminate",
                 "treeSettlement": "empty",
                 "residualPids": [],
+                "outputComplete": false,
             });
             assert_fields(&document, &expected);
             let holders = document["heldOpenBy"].as_array().expect("a list");
