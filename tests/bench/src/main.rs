@@ -14,13 +14,17 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use sample::Rounds;
-use ways::{Bare, CommandLine, Embedded, Way};
+use ways::{Attached, Bare, CommandLine, Embedded, Way};
 
 /// Rounds of a measurement; a smoke test of the bench itself needs fewer.
 const DEFAULT_ROUNDS: usize = 25;
 
 /// Commands of one way in one round.
 const COMMANDS_PER_ROUND: usize = 20;
+
+/// The ways that all others are compared with, by their places among them.
+const BARE: usize = 0;
+const EMBEDDED: usize = 1;
 
 fn main() -> ExitCode {
     match measure() {
@@ -42,9 +46,10 @@ fn measure() -> Result<(), Box<dyn Error>> {
     let bare = Bare;
     let warm = Embedded::new("embedded, helpers ahead", 2)?;
     let cold = Embedded::new("embedded, helper on demand", 0)?;
+    let attached = Attached::new()?;
     let served = CommandLine::through_an_arbiter()?;
     let alone = CommandLine::alone()?;
-    let ways: [&dyn Way; 5] = [&bare, &warm, &cold, &served, &alone];
+    let ways: [&dyn Way; 6] = [&bare, &warm, &cold, &attached, &served, &alone];
     let mut measured = Rounds::new(ways.len());
     for _ in 0..rounds {
         for (at, way) in ways.iter().enumerate() {
@@ -58,18 +63,19 @@ fn measure() -> Result<(), Box<dyn Error>> {
         "spawn to exit of /bin/true, {rounds} rounds of {COMMANDS_PER_ROUND}, durable"
     ));
     say(&format!(
-        "{:28} {:>10} {:>8} {:>8} {:>8}",
-        "way", "median us", "x min", "x med", "x max"
+        "{:28} {:>10} {:>8} {:>8} {:>8} {:>11}",
+        "way", "median us", "x min", "x med", "x max", "x embedded"
     ));
     for (at, way) in ways.iter().enumerate() {
-        let ratios = measured.ratios(at);
+        let ratios = measured.ratios(at, BARE);
         say(&format!(
-            "{:28} {:>10.0} {:>8.2} {:>8.2} {:>8.2}",
+            "{:28} {:>10.0} {:>8.2} {:>8.2} {:>8.2} {:>11.2}",
             way.name(),
             measured.median_us(at),
             ratios.min,
             ratios.median,
-            ratios.max
+            ratios.max,
+            measured.ratios(at, EMBEDDED).median
         ));
     }
     Ok(())

@@ -9,7 +9,7 @@ pub(crate) struct Rounds {
     by_way: Vec<Vec<f64>>,
 }
 
-/// Ratios against the first way, over the rounds.
+/// Ratios against another way, over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratios {
     pub(crate) min: f64,
@@ -32,9 +32,9 @@ impl Rounds {
         median(self.by_way[way].clone())
     }
 
-    pub(crate) fn ratios(&self, way: usize) -> Ratios {
-        let pairs = self.by_way[way].iter().zip(&self.by_way[0]);
-        let ratios: Vec<f64> = pairs.map(|(ours, bare)| ours / bare).collect();
+    pub(crate) fn ratios(&self, way: usize, against: usize) -> Ratios {
+        let pairs = self.by_way[way].iter().zip(&self.by_way[against]);
+        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
         let fold = |pick: fn(f64, f64) -> f64| ratios.iter().copied().reduce(pick).unwrap_or(0.0);
         Ratios {
             min: fold(f64::min),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use xioflow_kernel::journal::Outcome;
-use xioflow_kernel::{Domain, DomainOptions};
+use xioflow_kernel::{Arbiter, Domain, DomainOptions, Starter};
 
 /// The command that is run: the least there is.
 const PROGRAM: &str = "/bin/true";
@@ -64,12 +64,45 @@ impl Way for Embedded {
     }
 
     fn run_true(&self) -> Result<(), Box<dyn Error>> {
-        let result = self.domain.run(xioflow_kernel::Command::new(PROGRAM))?;
-        if result.status == Outcome::Succeeded {
-            Ok(())
-        } else {
-            Err(format!("{PROGRAM}: {}", result.status).into())
-        }
+        succeeded(&self.domain)
+    }
+}
+
+/// The kernel in an arbiter, for a client that stays.
+pub(crate) struct Attached {
+    domain: Domain,
+    // It has started the arbiter, and ends it.
+    _line: CommandLine,
+}
+
+impl Attached {
+    pub(crate) fn new() -> Result<Self, Box<dyn Error>> {
+        let line = CommandLine::through_an_arbiter()?;
+        let starter = Starter::new(&line.program);
+        let options = DomainOptions::default().arbiter(Arbiter::Start(starter));
+        Ok(Self {
+            domain: options.open(line.folder.path().join("domain"))?,
+            _line: line,
+        })
+    }
+}
+
+impl Way for Attached {
+    fn name(&self) -> &'static str {
+        "library, through an arbiter"
+    }
+
+    fn run_true(&self) -> Result<(), Box<dyn Error>> {
+        succeeded(&self.domain)
+    }
+}
+
+fn succeeded(domain: &Domain) -> Result<(), Box<dyn Error>> {
+    let result = domain.run(xioflow_kernel::Command::new(PROGRAM))?;
+    if result.status == Outcome::Succeeded {
+        Ok(())
+    } else {
+        Err(format!("{PROGRAM}: {}", result.status).into())
     }
 }
 
