@@ -22,9 +22,9 @@ const FIRST_OPERATIONS: usize = 200;
 /// Operations that run at one moment, and what each does; `XIOFLOW_TEST_CLIENTS` says how many.
 const BURST: usize = 60;
 const BURST_SCRIPT: &str = "sleep 2";
-/// Private memory of an idle arbiter. One that is built for debugging has much more code, and that counts
-/// while nobody else executes it.
-const PRIVATE_MAX_KIB: u64 = if cfg!(debug_assertions) { 48 } else { 12 } * 1024;
+/// Private memory of an idle arbiter. One that is built for debugging has more code, and that counts while nobody
+/// else executes it.
+const PRIVATE_MAX_KIB: u64 = if cfg!(debug_assertions) { 20 } else { 12 } * 1024;
 /// What operations may leave in it, however many they are.
 const GROWTH_MAX_KIB: u64 = 4 * 1024;
 
