@@ -9,27 +9,42 @@ use xioflow_kernel::{Decision, OperationResult, SurvivorRecord, Verdict};
 use crate::exit::Code;
 use crate::output;
 
-/// Survivors named in one line.
+/// Survivors named in one line, and settled operations in one block.
 const NAMED_MAX: usize = 5;
 
-/// Says what was settled of an earlier owner's work.
+/// Says what was settled of an earlier owner's work. It may be that of others, and much of it: what needs
+/// somebody is told whole, of the rest the first few.
 pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
-    for decision in decisions {
-        let isolated = decision.verdict == Verdict::Isolated;
-        if quiet && !isolated {
-            continue;
-        }
-        let what = match decision.verdict {
-            Verdict::CleanedUnspawned => "never ran",
-            Verdict::SettledByLastWord => "has ended; its helper saw how",
-            Verdict::MarkedDead => "is gone; how it ended was not seen",
-            Verdict::Isolated => "cannot be proven to have ended and keeps its leases",
-        };
+    let needs_somebody = |decision: &&Decision| decision.verdict == Verdict::Isolated;
+    let (isolated, settled): (Vec<_>, Vec<_>) = decisions.iter().partition(needs_somebody);
+    for decision in isolated {
+        output::complain(&settled_as(decision));
+    }
+    if quiet {
+        return;
+    }
+    for decision in settled.iter().take(NAMED_MAX) {
+        output::complain(&settled_as(decision));
+    }
+    let more = settled.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
         output::complain(&format!(
-            "operation {} of an earlier owner {what} ({})",
-            decision.operation_id, decision.evidence
+            "{more} more operations of an earlier owner were settled; `xioflow list` shows them"
         ));
     }
+}
+
+fn settled_as(decision: &Decision) -> String {
+    let what = match decision.verdict {
+        Verdict::CleanedUnspawned => "never ran",
+        Verdict::SettledByLastWord => "has ended; its helper saw how",
+        Verdict::MarkedDead => "is gone; how it ended was not seen",
+        Verdict::Isolated => "cannot be proven to have ended and keeps its leases",
+    };
+    format!(
+        "operation {} of an earlier owner {what} ({})",
+        decision.operation_id, decision.evidence
+    )
 }
 
 /// Explains a result where its exit status alone would not, with a note on how it came about.

@@ -174,3 +174,20 @@ fn an_arbiter_killed_at_any_moment_leaves_nothing_undecided() {
     lines.dedup();
     assert_eq!(lines.len(), count, "something ran twice: {trace}");
 }
+
+/// Whoever comes first has the work of all others settled, and is not told of each.
+#[test]
+fn of_much_that_was_settled_the_first_few_are_told() {
+    let stage = Stage::new();
+    for number in 0..8 {
+        let id = format!("cut-{number}");
+        let detached = run(&stage, &["--detach", "--op", &id], &["sleep", "300"]);
+        detached.finish().assert_code(0);
+    }
+    kill_arbiters(&stage);
+    let next = run(&stage, &[], &["true"]).finish();
+    next.assert_code(0)
+        .assert_complains("3 more operations of an earlier owner were settled");
+    let said = String::from_utf8_lossy(&next.stderr);
+    assert_eq!(said.matches("operation cut-").count(), 5, "{said}");
+}
