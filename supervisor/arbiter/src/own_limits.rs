@@ -8,14 +8,24 @@ use xioflow_rpc::operation::Caller;
 
 use crate::limits::OPEN_FILES_WANTED;
 
-/// The limits that could end or cripple it, with their names in setrlimit(2).
-const LIFTED: &[(Resource, &str)] = &[
-    (Resource::Cpu, "RLIMIT_CPU"),
-    (Resource::Fsize, "RLIMIT_FSIZE"),
-    (Resource::Data, "RLIMIT_DATA"),
-    (Resource::As, "RLIMIT_AS"),
-    (Resource::Nproc, "RLIMIT_NPROC"),
-    (Resource::Nofile, "RLIMIT_NOFILE"),
+/// Every limit with its name in setrlimit(2), and whether it could end or cripple this process.
+const LIMITS: &[(Resource, &str, bool)] = &[
+    (Resource::Cpu, "RLIMIT_CPU", true),
+    (Resource::Fsize, "RLIMIT_FSIZE", true),
+    (Resource::Data, "RLIMIT_DATA", true),
+    (Resource::Stack, "RLIMIT_STACK", false),
+    (Resource::Core, "RLIMIT_CORE", false),
+    (Resource::Rss, "RLIMIT_RSS", false),
+    (Resource::Nproc, "RLIMIT_NPROC", true),
+    (Resource::Nofile, "RLIMIT_NOFILE", true),
+    (Resource::Memlock, "RLIMIT_MEMLOCK", false),
+    (Resource::As, "RLIMIT_AS", true),
+    (Resource::Locks, "RLIMIT_LOCKS", false),
+    (Resource::Sigpending, "RLIMIT_SIGPENDING", false),
+    (Resource::Msgqueue, "RLIMIT_MSGQUEUE", false),
+    (Resource::Nice, "RLIMIT_NICE", false),
+    (Resource::Rtprio, "RLIMIT_RTPRIO", false),
+    (Resource::Rttime, "RLIMIT_RTTIME", false),
 ];
 
 /// What this process was started with, and what it has made of it.
@@ -26,14 +36,15 @@ pub(crate) struct OwnLimits {
 }
 
 impl OwnLimits {
-    /// Lifts them as far as this process may: the hard ones where it has the right (`CAP_SYS_RESOURCE`), else
-    /// the soft ones. What the kernel refuses stays as it is.
+    /// Lifts them as far as this process may: the hard ones where it has the right (`CAP_SYS_RESOURCE`), so that
+    /// a command can have more than whoever came first, and the soft ones of those that matter to this process
+    /// itself. What the kernel refuses stays as it is.
     pub(crate) fn lift() -> Self {
-        let before = LIFTED
+        let before = LIMITS
             .iter()
-            .map(|&(resource, _)| {
+            .map(|&(resource, _, cripples)| {
                 let before = getrlimit(resource);
-                lift(resource, &before);
+                lift(resource, cripples, &before);
                 (resource, before)
             })
             .collect();
@@ -63,8 +74,8 @@ impl OwnLimits {
         if caller.nice.is_some_and(|nice| nice < self.nice) {
             return Some("nice value");
         }
-        let mut named = LIFTED.iter();
-        named.find_map(|&(resource, name)| {
+        let mut named = LIMITS.iter();
+        named.find_map(|&(resource, name, _)| {
             let ours = getrlimit(resource).maximum?;
             let asked = caller.limits.iter();
             let mut asked = asked.filter(|asked| asked.resource == resource as u32);
@@ -75,16 +86,16 @@ impl OwnLimits {
     }
 }
 
-fn lift(resource: Resource, before: &Rlimit) {
+fn lift(resource: Resource, cripples: bool, before: &Rlimit) {
     let free = match resource {
         // No process can have more than the system allows one, so there is no unlimited.
         Resource::Nofile => at_least(before, OPEN_FILES_WANTED),
         _ => Rlimit {
-            current: None,
+            current: before.current.filter(|_| !cripples),
             maximum: None,
         },
     };
-    if setrlimit(resource, free).is_err() {
+    if setrlimit(resource, free).is_err() && cripples {
         let most = before.maximum;
         let soft = match resource {
             Resource::Nofile => at_least(before, OPEN_FILES_WANTED).current,

@@ -45,6 +45,24 @@ fn a_hard_limit_that_cannot_be_lifted_is_told_and_uses_up_no_id() {
     asked().finish().assert_code(0);
 }
 
+/// Also one that is of no use to the arbiter itself.
+#[test]
+fn a_limit_that_only_commands_need_is_told_as_well() {
+    let stage = Stage::ordinary();
+    let with_stack = |kib: &str| {
+        let script = "ulimit -s \"$1\"; exec \"$0\" run --op stack -- sh -c 'ulimit -H -s'";
+        let shell = stage.run("/bin/sh").args(["-c", script]);
+        shell.arg(stage.program("xioflow")).arg(kib).finish()
+    };
+    with_stack("4096").assert_code(0).assert_stdout("4096\n");
+    let script = "ulimit -s 8192; exec \"$0\" run --op more -- true";
+    let more = stage.run("/bin/sh").args(["-c", script]);
+    let refused = more.arg(stage.program("xioflow")).finish();
+    refused.assert_code(73).assert_complains("RLIMIT_STACK");
+    let unknown = stage.xioflow().args(["show", "more"]).finish();
+    unknown.assert_code(1);
+}
+
 #[test]
 fn a_nice_starter_does_not_slow_the_others() {
     let stage = Stage::ordinary();
