@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_journal::{Journal, OperationStatus, Query, ReadError, Records, Stream};
+use xioflow_journal::{CommitError, Journal, OperationStatus, Query, ReadError, Records, Stream};
 
 use crate::admission::Leases;
 use crate::backend::Backend;
@@ -24,6 +24,7 @@ use crate::remote::{ArbiterInfo, Attached};
 use crate::result::OperationResult;
 use crate::run::{RunHandle, TaskHandle, new_run, new_task};
 use crate::stop::{StopManner, StopRequest};
+use crate::unrecorded::Unrecorded;
 
 pub use options::DomainOptions;
 
@@ -47,13 +48,27 @@ pub(crate) struct Inner {
     pub(crate) artifacts: Arc<Artifacts>,
     pub(crate) holders: OwnedFd,
     pub(crate) flights: Flights,
+    pub(crate) unrecorded: Unrecorded,
     pub(crate) helpers: Helpers,
     pub(crate) adopts_orphans: bool,
     pub(crate) patience: HelperPatience,
     folder: PathBuf,
 }
 
+impl Drop for Inner {
+    /// The last chance of results that were seen. What fails here is settled by evidence when the domain is
+    /// next opened.
+    fn drop(&mut self) {
+        self.record_unrecorded().ok();
+    }
+}
+
 impl Inner {
+    /// Records the results that the storage refused before.
+    pub(crate) fn record_unrecorded(&self) -> Result<(), CommitError> {
+        self.unrecorded.record(&self.journal, &self.leases)
+    }
+
     /// The operation with this id that is executed here.
     pub(crate) fn active(&self, operation_id: &str) -> Result<Arc<Flight>, NotActive> {
         let flight = self.flights.get(operation_id);

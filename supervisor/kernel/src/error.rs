@@ -210,8 +210,8 @@ pub enum ExecuteError {
         /// The operation.
         operation_id: String,
     },
-    /// The command ended, but its result could not be recorded. The domain settles it when it is
-    /// next opened.
+    /// The command ended, but its result could not be recorded. A later submission records it first, if the
+    /// storage had no room; else the domain settles it when it is next opened.
     #[error("operation {} ended ({}) but its result could not be recorded", result.operation_id, result.status)]
     Unrecorded {
         /// The result that is not in the journal.

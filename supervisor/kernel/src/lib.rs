@@ -79,6 +79,7 @@ mod sanitise;
 mod stdin;
 mod stop;
 mod text_view;
+mod unrecorded;
 pub mod views;
 
 pub use caller::{Caller, ResourceLimit};

@@ -19,6 +19,7 @@ use crate::leases::LeaseTable;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
 use crate::recovery;
 use crate::remote::{self, Arbiter, Attached};
+use crate::unrecorded::Unrecorded;
 
 /// Helpers that wait for work, unless the caller says otherwise.
 const DEFAULT_WARM_HELPERS: usize = 1;
@@ -271,6 +272,7 @@ impl DomainOptions {
             artifacts: Arc::new(artifacts),
             holders,
             flights: Flights::default(),
+            unrecorded: Unrecorded::default(),
             helpers,
             adopts_orphans: self.adopt_orphans,
             patience: self.patience,

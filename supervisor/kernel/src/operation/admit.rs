@@ -30,6 +30,8 @@ pub(super) fn execute(
 ) -> Result<OperationResult, ExecuteError> {
     let submitted = Instant::now();
     check_spec(&spec)?;
+    // This one may ask for what has ended, or for its resources. If that cannot be recorded still, it finds out.
+    inner.record_unrecorded().ok();
     let mut caller = spec.caller.take().unwrap_or_else(Caller::own);
     caller.validate()?;
     let variables = caller.take_variables();

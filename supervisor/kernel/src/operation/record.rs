@@ -22,6 +22,7 @@ use crate::observe::{self, Holders};
 use crate::output::{Drain, Drained, hex};
 use crate::resources::FOLDER_PREFIX;
 use crate::result::{OperationResult, ProcessIdentity, SpawnFailure, StreamPart};
+use crate::unrecorded::Ended;
 
 /// Commits the intent, the leases and the identity of a command that waits at its gate.
 pub(super) fn commit_launch(
@@ -29,6 +30,8 @@ pub(super) fn commit_launch(
     admitted: &Admitted,
     gated: &Gated,
 ) -> Result<(), ExecuteError> {
+    // One whose result may find no room either must not begin.
+    inner.record_unrecorded()?;
     let mut changes = opening(admitted, &admitted.spec.leases, register);
     changes.push(Change::ActivateOperation {
         operation_id: admitted.id.clone(),
@@ -157,7 +160,7 @@ pub(super) fn finish(
         };
         changes.insert(0, keep);
     }
-    let committed = inner.journal.commit(changes);
+    let committed = inner.journal.commit(changes.clone());
     let mut link = observed.link;
     if committed.is_ok() {
         link.account_recorded();
@@ -173,6 +176,12 @@ pub(super) fn finish(
         | Ending::NeverReleased { .. } => inner.helpers.retire(link),
     }
     if let Err(source) = committed {
+        let ended = Ended {
+            operation_id: admitted.id.clone(),
+            changes,
+            is_proven: result.status != Outcome::Indeterminate,
+        };
+        inner.unrecorded.keep(ended, &source);
         return Err(ExecuteError::Unrecorded {
             result: Box::new(result),
             source: Box::new(source),

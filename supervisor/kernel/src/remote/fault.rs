@@ -1,5 +1,6 @@
 //! What an arbiter refuses, as the errors that the same request gives without one. Pure.
 
+use std::error::Error;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
@@ -94,10 +95,32 @@ fn execute_error(fault: &Fault) -> Option<ExecuteError> {
         },
         kind::NOT_RECORDED => ExecuteError::Unrecorded {
             result: Box::new(result(&subject)?),
-            source: Box::new(ArbiterError::from(fault.clone())),
+            source: cause(fault),
         },
         _ => return None,
     })
+}
+
+/// Why it was not recorded, as the chain of errors that it was at the arbiter.
+fn cause(fault: &Fault) -> Box<dyn Error + Send + Sync> {
+    let causes = fault.data.iter().flat_map(|data| data.causes.iter().rev());
+    let chain = causes.fold(None, |next, text| {
+        let text = text.clone();
+        Some(Box::new(Cause { text, next }))
+    });
+    match chain {
+        Some(cause) => cause,
+        None => Box::new(ArbiterError::from(fault.clone())),
+    }
+}
+
+/// One of them, with what led to it.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Cause {
+    text: String,
+    #[source]
+    next: Option<Box<Cause>>,
 }
 
 fn result(subject: &Subject) -> Option<OperationResult> {

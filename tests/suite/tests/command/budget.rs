@@ -248,3 +248,35 @@ fn bytes_that_a_stopped_flood_left_are_summed_up() {
     let missing = notes.matches("were not passed on").count();
     assert!(missing <= 1, "{notes}");
 }
+
+/// The command fills the disk under its own record, and the arbiter lives on when there is room again.
+#[test]
+fn a_result_that_found_no_room_is_recorded_when_there_is_some() {
+    if !running_as_root() {
+        eprintln!("skipped: needs root, to mount a small file system");
+        return;
+    }
+    let stage = Stage::new();
+    let (xioflow, small) = (stage.program("xioflow"), stage.folder("small"));
+    let script = "mount -t tmpfs -o size=2m none \"$2\" || exit 99
+        xioflow() { \"$xioflow\" --domain \"$small/domain\" \"$@\"; }
+        xioflow=$1 small=$2
+        xioflow run -- true
+        fill() { xioflow run --op full --lease x -- sh -c \"cat /dev/zero > '$2/fill'; echo end\" sh; }
+        fill \"$@\" 2> \"$3\"; echo \"exit $?\"
+        rm \"$2/fill\"
+        xioflow run --lease x -- echo next; echo \"exit $?\"
+        fill \"$@\" 2> /dev/null; echo \"exit $?\"
+        xioflow shutdown; echo \"exit $?\"";
+    let said = stage.path("said");
+    let finished = stage
+        .run("/usr/bin/unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .args([text(&xioflow), text(&small), text(&said)])
+        .finish();
+    finished.assert_code(0);
+    finished.assert_stdout("end\nexit 70\nnext\nexit 0\nend\nexit 0\nexit 0\n");
+    let said = std::fs::read_to_string(&said).expect("what it said");
+    assert!(said.contains("full ended (succeeded)"), "{said}");
+    assert!(said.contains("cause: database or disk is full"), "{said}");
+}
