@@ -19,8 +19,8 @@ const RESOURCES: usize = 8;
 const SHARERS: usize = 4;
 /// Clients that have one id with inputs of their own.
 const RIVALS: usize = 2;
-/// In a suite; `XIOFLOW_TEST_CLIENTS=200` is the whole crowd.
-const CLIENTS: usize = 60;
+/// How many come; `XIOFLOW_TEST_CLIENTS` says otherwise.
+const CLIENTS: usize = 200;
 /// Long enough for a whole crowd on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 

@@ -10,9 +10,8 @@ use crate::number;
 
 /// Clients that come at once.
 const CLIENTS: usize = 50;
-/// How often, each time to a domain that nobody has used; `XIOFLOW_TEST_ROUNDS` says otherwise. The suite of the
-/// command line has thirty rounds.
-const ROUNDS: usize = 10;
+/// How often, each time to a domain that nobody has used; `XIOFLOW_TEST_ROUNDS` says otherwise.
+const ROUNDS: usize = 30;
 
 /// One client: waits for all others to be there, and comes to the arbiter.
 pub(crate) fn client(orders: &Orders) {

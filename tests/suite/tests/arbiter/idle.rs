@@ -20,7 +20,7 @@ const OPERATIONS: usize = 500;
 /// Operations after which every buffer, thread and page has been used.
 const FIRST_OPERATIONS: usize = 200;
 /// Operations that run at one moment, and what each does; `XIOFLOW_TEST_CLIENTS` says how many.
-const BURST: usize = 60;
+const BURST: usize = 200;
 const BURST_SCRIPT: &str = "sleep 2";
 /// Private memory of an idle arbiter. One that is built for debugging has more code, and that counts while nobody
 /// else executes it.
