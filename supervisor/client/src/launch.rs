@@ -24,14 +24,14 @@ const EXIT_WAIT: Duration = Duration::from_secs(2);
 /// The thread that waits for the arbiter's end does nothing else.
 const WAITER_STACK_BYTES: usize = 64 * 1024;
 
-/// What the arbiter's C library is told (mallopt(3)), so that an idle arbiter has what it needs and no more.
+/// What the arbiter's C library is told (mallopt(3)), so that an idle arbiter has what it needs and little more.
 /// After two hundred operations at once it had 20 MiB of its own without any of it, and has 11 with all: an
-/// arena for each thread, 40 MiB of stacks of threads that are gone, caches for each thread whose pieces keep
-/// the pages between them, and buffers that lie among smaller things all stay when nobody needs them.
+/// arena for each thread, 40 MiB of stacks of threads that are gone, and caches for each thread whose pieces keep
+/// the pages between them all stay when nobody needs them. A low `mmap_threshold` would save little, and cost each
+/// operation half a millisecond.
 const MALLOC: (&str, &str) = (
     "GLIBC_TUNABLES",
-    "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=65536\
-     :glibc.pthread.stack_cache_size=1048576",
+    "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0:glibc.pthread.stack_cache_size=1048576",
 );
 
 /// An arbiter that was started and has not said anything yet.
