@@ -16,9 +16,6 @@ use crate::failure::Failure;
 /// Environment variable that says after how long an arbiter ends that this program starts.
 pub(crate) const IDLE_VARIABLE: &str = "XIOFLOW_ARBITER_IDLE";
 
-/// As good as never, and a time that can be written down.
-const NEVER: Duration = Duration::from_millis(i64::MAX as u64);
-
 /// What this program says of itself.
 pub(crate) fn hello() -> Hello {
     Hello {
@@ -56,7 +53,7 @@ fn idle() -> Result<Option<Duration>, Failure> {
         return Ok(None);
     };
     match parse_idle(&text.to_string_lossy()) {
-        Ok(Idle(time)) => Ok(Some(time.unwrap_or(NEVER))),
+        Ok(Idle(time)) => Ok(Some(time.unwrap_or(Duration::MAX))),
         Err(why) => Err(Failure::new(
             "usage",
             Code::Usage,

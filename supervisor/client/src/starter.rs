@@ -31,13 +31,17 @@ const FOLDER_ATTEMPTS_MAX: u32 = 16;
 /// Longest patience that is counted; more is as good as for ever.
 const PATIENCE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// An idle time of this and more has no end.
+const NEVER_FROM: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// How an arbiter is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Starter {
     /// The program: it understands `arbiter --domain DIR --daemon [--idle TIME]`, and calls
     /// [`crate::Daemon::begin`] then.
     pub program: PathBuf,
-    /// After how long without clients and operations it ends; its own default if `None`.
+    /// After how long without clients and operations it ends; its own default if `None`. A hundred years and
+    /// more are never.
     pub idle: Option<Duration>,
     /// Its variables. It has `PATH` as well, and nothing else of this process.
     pub variables: Vec<(OsString, OsString)>,
@@ -178,7 +182,7 @@ impl Starter {
         let mut words: Vec<OsString> = vec!["arbiter".into(), "--domain".into()];
         words.extend([domain_folder.into(), "--daemon".into()]);
         if let Some(idle) = self.idle {
-            words.extend(["--idle".into(), format!("{}ms", idle.as_millis()).into()]);
+            words.extend(["--idle".into(), idle_word(idle).into()]);
         }
         words
     }
@@ -240,6 +244,14 @@ impl Starter {
             }),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// As the program reads it. No number for what is as good as for ever: one that is too long for it is an error.
+fn idle_word(idle: Duration) -> String {
+    match idle >= NEVER_FROM {
+        true => "never".to_owned(),
+        false => format!("{}ms", idle.as_millis()),
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use xioflow_kit::{Deadline, Finished, Stage, each_user, wait};
 
-use crate::{assert_fields, fixture, living_commands, run, shell};
+use crate::{assert_fields, fixture, living_commands, run, shell, text};
 
 const BUSY: i32 = 75;
 
@@ -198,6 +198,27 @@ fn an_arbiter_that_nobody_needs_ends() {
     }
     assert!(!stage.domain().join("kernel.sock").exists());
     assert_eq!(status(&stage)["owner"]["state"], "free");
+}
+
+#[test]
+fn an_arbiter_serves_however_short_or_long_its_idle_time_is() {
+    for (idle, idle_ms) in [
+        ("0", json!(0)),
+        ("never", Value::Null),
+        ("292y", Value::Null),
+    ] {
+        let stage = Stage::new();
+        let program = stage.program("xioflow");
+        // It ends behind each of them, and comes again.
+        for _ in 0..2 {
+            let finished = run(&stage, &[], &[text(&program), "status", "--json"])
+                .env("XIOFLOW_ARBITER_IDLE", idle)
+                .finish();
+            finished.assert_code(0);
+            assert_eq!(finished.json()["arbiter"]["idleMs"], idle_ms, "{idle}");
+        }
+        stage.end_arbiters();
+    }
 }
 
 #[test]
