@@ -81,6 +81,8 @@ pub(crate) fn of_recorded(result: &OperationResult, cancelled_by: Option<i32>) -
         (Outcome::Indeterminate, _) => Code::Indeterminate,
         (_, Some(TerminationReason::TimedOut)) => Code::TimedOut,
         (Outcome::Cancelled, _) => by_signal(cancelled_by.unwrap_or(SIGINT)),
+        // The command had ended well when the rest of its tree was cut short: that is no success.
+        (Outcome::Failed, _) if result.exit_code == Some(0) => Code::Internal,
         _ => of_exit(result),
     }
 }
@@ -157,6 +159,22 @@ mod tests {
         ] {
             let code = of_result(&result(fields.clone()), signal);
             assert_eq!(code.number(), expected, "{fields}");
+        }
+    }
+
+    /// A recorded failure is none of success, however often it is asked for.
+    #[test]
+    fn what_was_cut_short_is_told_by_its_end_and_never_as_success() {
+        for (fields, expected) in [
+            (json!({"exitCode": 0}), 70),
+            (json!({"exitCode": 3}), 3),
+            (json!({"signal": "SIGTERM"}), 143),
+        ] {
+            let mut recorded = result(fields.clone());
+            recorded.termination_reason = Some(TerminationReason::CrashDetected);
+            recorded.reused = Reuse::ReplayedRecorded;
+            assert_eq!(of_result(&recorded, None).number(), expected, "{fields}");
+            assert_eq!(of_recorded(&recorded, None).number(), expected, "{fields}");
         }
     }
 }
