@@ -98,7 +98,7 @@ impl Journal {
         } = parts;
         Self {
             queue: Queue::new(),
-            writer: Writer::new(writer, dir.database(), lock, claim.owner.clone()),
+            writer: Writer::new(writer, dir.database(), main.id(), lock, claim.owner.clone()),
             readings: Mutex::new(None),
             dir,
             domain_id: claim.domain_id,

@@ -12,9 +12,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::header::HEADER_LEN;
+use crate::lock::Standing;
 
 /// Device and inode.
-type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 struct Entry {
     id: FileId,
@@ -61,6 +62,11 @@ impl MainFile {
         Ok(Self { id })
     }
 
+    /// What tells this file from any other.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
     /// The first bytes of the file, up to [`HEADER_LEN`], and its length.
     pub(crate) fn read_header(&self) -> io::Result<(Vec<u8>, u64)> {
         let all = open_files();
@@ -94,6 +100,16 @@ impl Drop for MainFile {
                 all.swap_remove(at);
             }
         }
+    }
+}
+
+/// Whether the file of this id is still the one at a path.
+pub(crate) fn standing(id: FileId, path: &Path) -> io::Result<Standing> {
+    match fs::metadata(path) {
+        Ok(there) if id_of(&there) == id => Ok(Standing::InPlace),
+        Ok(_) => Ok(Standing::Replaced),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Standing::Gone),
+        Err(error) => Err(error),
     }
 }
 

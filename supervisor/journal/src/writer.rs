@@ -1,6 +1,7 @@
 //! One batch of requests, one transaction: ownership first, then each request in a savepoint of
 //! its own, then one commit. `queue` says who runs it; `apply` says what a change does.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,6 +16,7 @@ use crate::connection;
 use crate::error::{DataError, StorageError};
 use crate::journal::CommitReceipt;
 use crate::lock::{DomainLock, Standing};
+use crate::main_file::{FileId, standing};
 use crate::model::{Change, Owner};
 use crate::owner;
 use crate::query::{ReadError, sealed};
@@ -63,6 +65,12 @@ pub enum FenceReason {
     /// Another file lies where the lock file was.
     #[error("its lock file was replaced")]
     LockFileReplaced,
+    /// The database's file is gone, and what is written goes nowhere.
+    #[error("it was deleted")]
+    DatabaseGone,
+    /// Another file lies where the database was.
+    #[error("it was replaced by another file")]
+    DatabaseReplaced,
     /// The owner row names somebody else.
     #[error("epoch {ours} is over, {} is in force", found.as_ref().map_or_else(|| "none".to_owned(), |o| format!("{} of {}", o.epoch, o.owner_id)))]
     Superseded {
@@ -78,6 +86,7 @@ pub enum FenceReason {
 pub(crate) struct Writer {
     connection: Mutex<Option<Connection>>,
     database: PathBuf,
+    database_id: FileId,
     lock: DomainLock,
     owner: Owner,
     /// What every commit answers, once set.
@@ -99,12 +108,14 @@ impl Writer {
     pub(crate) fn new(
         connection: Connection,
         database: PathBuf,
+        database_id: FileId,
         lock: DomainLock,
         owner: Owner,
     ) -> Self {
         Self {
             connection: Mutex::new(Some(connection)),
             database,
+            database_id,
             lock,
             owner,
             poison: Mutex::new(None),
@@ -205,18 +216,27 @@ impl Writer {
             return Err(poison.clone());
         }
         // Not being able to look is no proof of loss: this batch fails, later ones may not.
-        let standing = self.lock.standing().map_err(|e| {
-            CommitError::Storage(Arc::new(StorageError::new(self.lock.path(), "examine", e)))
-        })?;
-        let reason = match standing {
-            Standing::InPlace => return Ok(()),
-            Standing::Gone => FenceReason::LockFileGone,
-            Standing::Replaced => FenceReason::LockFileReplaced,
-        };
-        Err(self.poisoned(CommitError::Fenced {
-            path: self.lock.path().to_owned(),
-            reason,
-        }))
+        let path = self.lock.path();
+        match self.lock.standing().map_err(|e| examined(path, e))? {
+            Standing::InPlace => self.check_database(),
+            Standing::Gone => Err(self.fenced(path, FenceReason::LockFileGone)),
+            Standing::Replaced => Err(self.fenced(path, FenceReason::LockFileReplaced)),
+        }
+    }
+
+    /// What is committed into a file that has no name any more is on no record.
+    fn check_database(&self) -> Result<(), CommitError> {
+        let path = &self.database;
+        match standing(self.database_id, path).map_err(|e| examined(path, e))? {
+            Standing::InPlace => Ok(()),
+            Standing::Gone => Err(self.fenced(path, FenceReason::DatabaseGone)),
+            Standing::Replaced => Err(self.fenced(path, FenceReason::DatabaseReplaced)),
+        }
+    }
+
+    fn fenced(&self, path: &Path, reason: FenceReason) -> CommitError {
+        let path = path.to_owned();
+        self.poisoned(CommitError::Fenced { path, reason })
     }
 
     fn check_row(&self, connection: &Connection) -> Result<(), CommitError> {
@@ -287,6 +307,10 @@ impl Writer {
             .clear_note()
             .map_err(StorageError::context(self.lock.path(), "clear"))
     }
+}
+
+fn examined(path: &Path, error: io::Error) -> CommitError {
+    CommitError::Storage(Arc::new(StorageError::new(path, "examine", error)))
 }
 
 impl sealed::Source for Writer {

@@ -398,3 +398,31 @@ fn a_domain_keeps_its_name() {
         3
     );
 }
+
+/// SQLite would go on writing into a file that nobody can open any more.
+#[test]
+fn a_database_that_is_deleted_or_replaced_fences_its_owner() {
+    for replaced in [false, true] {
+        let place = Place::new();
+        let journal = place.open_with_run();
+        let database = journal.dir().database();
+        let copy = database.with_file_name("copy");
+        fs::copy(&database, &copy).unwrap();
+        fs::remove_file(&database).unwrap();
+        if replaced {
+            fs::rename(&copy, &database).unwrap();
+        }
+        let error = journal.commit(vec![register("o", &[])]).unwrap_err();
+        let CommitError::Fenced { path, reason } = error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(path, database);
+        let is_right = match reason {
+            FenceReason::DatabaseGone => !replaced,
+            FenceReason::DatabaseReplaced => replaced,
+            _ => false,
+        };
+        assert!(is_right, "{reason:?}, replaced: {replaced}");
+        assert!(journal.verify_ownership().is_err());
+    }
+}

@@ -17,6 +17,7 @@ fn code_of(kind: &str) -> Code {
         | kind::RUNNING
         | kind::SHUTTING_DOWN
         | kind::RESOURCE_CONFLICT
+        | kind::FENCED
         | kind::DOMAIN_CLOSED => Code::Busy,
         kind::INVALID => Code::Usage,
         kind::NOT_FOUND | kind::ALREADY_COMPLETED => Code::No,

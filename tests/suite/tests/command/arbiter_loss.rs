@@ -94,18 +94,22 @@ fn a_document_has_what_is_recorded() {
 fn what_was_not_passed_on_yet_is_printed_from_the_record() {
     let stage = Stage::new();
     // More than all pipes on the way hold, so that the last of it is only stored.
-    let script = "head -c 400000 /dev/zero | tr '\\0' x; : > printed; exec sleep 300";
+    let script = "head -c 400000 /dev/zero | tr '\\0' x; echo end; : > printed; exec sleep 300";
     let client = run(&stage, &["--op", "cut"], &shell(script)).start();
     wait::file(&stage.path("printed"), Deadline::usual());
+    // What is still in the command's pipe is lost with whoever reads it.
+    let mut stored = stage.xioflow().args(["logs", "cut", "--follow"]).start();
+    stored.wait_for_output(b"end\n");
     kill_arbiters(&stage);
+    drop(stored.finish());
     let finished = client.finish();
     finished.assert_code(INTERNAL);
+    let expected = ["x".repeat(400_000), "end\n".to_owned()].concat();
     assert!(
-        finished.stdout.len() == 400_000,
-        "{}",
+        finished.stdout == expected.as_bytes(),
+        "{} bytes",
         finished.stdout.len()
     );
-    assert!(finished.stdout.iter().all(|byte| *byte == b'x'));
 }
 
 #[test]
@@ -190,4 +194,23 @@ fn of_much_that_was_settled_the_first_few_are_told() {
         .assert_complains("3 more operations of an earlier owner were settled");
     let said = String::from_utf8_lossy(&next.stderr);
     assert_eq!(said.matches("operation cut-").count(), 5, "{said}");
+}
+
+/// Its files are taken away under it: nothing is told as done that is on no record, and it makes room for another.
+#[test]
+fn an_arbiter_whose_database_is_gone_says_so_and_ends() {
+    let stage = Stage::new();
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    let before = stage.arbiters();
+    let domain = stage.domain();
+    for name in ["domain.db", "domain.db-wal", "domain.db-shm"] {
+        fs::remove_file(domain.join(name)).expect("a file of the domain");
+    }
+    let refused = run(&stage, &[], &["true"]).finish();
+    refused.assert_code(75).assert_complains("it was deleted");
+    for pid in &before {
+        assert!(wait::pid_gone(*pid, Deadline::usual()), "{pid} stays");
+    }
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    assert_ne!(stage.arbiters(), before);
 }
