@@ -71,8 +71,14 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
 /// What was still in a pipe when a supervisor died is known to nobody, also where the end itself was seen.
 fn unseen_output(result: &OperationResult) -> Option<&'static str> {
     let ended = result.exit_code.is_some() || result.signal.is_some();
-    (ended && result.spawn_failure.is_none() && result.output_complete.is_none())
-        .then_some("its supervisor died while it ran: what it printed last may be missing")
+    if !ended || result.spawn_failure.is_some() || result.output_complete.is_some() {
+        return None;
+    }
+    Some(match result.termination_reason {
+        // That its supervisor died has been said.
+        Some(TerminationReason::CrashDetected) => "what it printed last may be missing",
+        _ => "its supervisor died while it ran: what it printed last may be missing",
+    })
 }
 
 /// The line that goes with every exit status that is not simply the command's own.
