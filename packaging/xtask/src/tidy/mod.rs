@@ -2,7 +2,9 @@
 
 mod arrows;
 mod field;
+mod guarantees;
 mod helper;
+mod named_tests;
 mod protocol;
 mod sources;
 mod wire;
@@ -54,6 +56,7 @@ pub(crate) fn run(bless: bool) -> Result<String, Failure> {
     broken += report(&protocol::check()?);
     broken += report(&wire::check()?);
     broken += report(&field::check()?);
+    broken += report(&guarantees::check()?);
     // Last, because it builds.
     broken += report(&helper::check()?);
     match broken {
