@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use xioflow_facts::{CannotTell, Standing};
 use xioflow_kernel::journal::OwnerRole;
 use xioflow_kernel::{Arbiter, DomainError, DomainOptions};
+use xioflow_killpoint as killpoint;
 use xioflow_rpc::PROTOCOL_VERSION;
 use xioflow_rpc::kernel::Welcome;
 
@@ -87,7 +88,9 @@ pub fn serve(
         domain = domain.max_concurrent_operations(max);
     }
     let domain = domain.open(folder)?;
+    killpoint::pass(|| "arbiter:owned");
     let listener = Listener::bind(domain.folder())?;
+    killpoint::pass(|| "arbiter:bound");
     let setup = Setup {
         domain: Arc::new(domain),
         listener,
@@ -98,7 +101,9 @@ pub fn serve(
     };
     let mut server = Server::new(setup).map_err(failed("set up a loop"))?;
     ready();
+    killpoint::pass(|| "arbiter:ready");
     let ended = server.run();
+    killpoint::pass(|| "arbiter:before-end");
     server.end();
     ended.map_err(failed("wait for clients"))
 }

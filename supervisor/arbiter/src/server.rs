@@ -14,6 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use xioflow_facts::Standing;
 use xioflow_kernel::{DEFAULT_CANCEL_GRACE, Domain};
+use xioflow_killpoint as killpoint;
 use xioflow_rpc::kernel::Welcome;
 
 use crate::bell::Bell;
@@ -160,6 +161,7 @@ impl Server {
     /// the domain at once, the connections.
     pub(crate) fn end(self) {
         self.listener.unlink();
+        killpoint::pass(|| "arbiter:unlinked");
         // It looks into the domain.
         self.events.close();
         let Self {
@@ -170,6 +172,7 @@ impl Server {
         } = self;
         drop(listener);
         drop(domain);
+        killpoint::pass(|| "arbiter:given-up");
         drop(connections);
     }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use xioflow_killpoint as killpoint;
+
 use crate::connection;
 use crate::error::{Cause, StorageError};
 use crate::folder::{DomainDir, Made, open_private, sync_folder};
@@ -34,15 +36,20 @@ fn build(draft: &Path) -> Result<(), Cause> {
         rusqlite::TransactionBehavior::Immediate,
     )?;
     schema::create(&transaction)?;
+    killpoint::pass(|| "create:before-commit");
     transaction.commit()?;
+    killpoint::pass(|| "create:after-commit");
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection::checkpoint_on_close(&connection)?;
     connection.close().map_err(|(_, e)| e)?;
-    Ok(file.sync_all()?)
+    file.sync_all()?;
+    killpoint::pass(|| "create:draft-synced");
+    Ok(())
 }
 
 fn publish(dir: &DomainDir, draft: &Path, made: &mut Made) -> Result<(), Cause> {
     fs::rename(draft, dir.database())?;
+    killpoint::pass(|| "create:renamed");
     // Undone in reverse order: the log goes before the database that it belongs to.
     for suffix in ["", "-shm", "-wal"] {
         made.add(dir.beside_database(suffix));

@@ -63,6 +63,7 @@ mod main_file;
 mod model;
 mod open;
 mod owner;
+mod points;
 mod query;
 mod queue;
 mod reader;

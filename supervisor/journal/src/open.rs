@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use xioflow_killpoint as killpoint;
 
 use crate::connection;
 use crate::error::{Fault, StorageError};
@@ -109,9 +110,11 @@ struct Opening {
 pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenError> {
     let dir = DomainDir::new(root).map_err(StorageError::context(root, "find the folder"))?;
     let mut opening = lock_folder(&dir, options.wait)?;
+    killpoint::pass(|| "open:locked");
     let database = dir.database();
     let is_new = is_new(&dir)?;
     dir.make_contents(&mut opening.made)?;
+    killpoint::pass(|| "open:folders-made");
     if is_new {
         create::database(&dir, &mut opening.made)?;
     }
@@ -136,6 +139,7 @@ fn lock_folder(dir: &DomainDir, wait: Duration) -> Result<Opening, OpenError> {
     loop {
         let mut made = Made::default();
         dir.make_root(&mut made)?;
+        killpoint::pass(|| "open:root-made");
         check_folder(dir)?;
         match DomainLock::acquire(&dir.lock(), wait) {
             Ok(lock) => {
@@ -257,6 +261,7 @@ fn claim(
     let transaction =
         Transaction::new_unchecked(writer, TransactionBehavior::Immediate).map_err(context())?;
     schema::migrate(&transaction, version).map_err(context())?;
+    killpoint::pass(|| "claim:migrated");
     let known = owner::read(&transaction)
         .map_err(context())?
         .map(|claim| claim.domain_id);
@@ -264,11 +269,13 @@ fn claim(
     let claim = owner::take(&transaction, &domain_id, clock::now_ms()).map_err(context())?;
     lock.write_note(&note(&claim, options.role))
         .map_err(StorageError::context(&dir.lock(), "write"))?;
+    killpoint::pass(|| "claim:before-commit");
     transaction.commit().map_err(|e| {
         // The note speaks of an owner that never was. If it stays, it misleads people only.
         drop(lock.clear_note());
         context()(e)
     })?;
+    killpoint::pass(|| "claim:after-commit");
     connection::require_durable_commits(writer).map_err(context())?;
     Ok(claim)
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::ffi::{SQLITE_CORRUPT, SQLITE_IOERR, SQLITE_NOTADB};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use xioflow_killpoint as killpoint;
 
 use crate::apply::{self, ApplyError, Rejected, Span};
 use crate::clock;
@@ -19,6 +20,7 @@ use crate::lock::{DomainLock, Standing};
 use crate::main_file::{FileId, standing};
 use crate::model::{Change, Owner};
 use crate::owner;
+use crate::points;
 use crate::query::{ReadError, sealed};
 use crate::queue::locked;
 
@@ -150,7 +152,9 @@ impl Writer {
                 .map_err(|e| self.breaks("roll back", e))?;
             return Ok(answers);
         }
+        points::each(batch, "before-commit");
         transaction.commit().map_err(|e| self.commit_failed(e))?;
+        points::each(batch, "after-commit");
         self.counts.transactions.fetch_add(1, Ordering::Relaxed);
         self.counts
             .largest_batch
@@ -294,12 +298,15 @@ impl Writer {
         let Some(connection) = locked(&self.connection).take() else {
             return Ok(());
         };
+        killpoint::pass(|| "close:before-release");
         let released = match &*locked(&self.poison) {
             Some(_) => Ok(()),
             None => connection::relax_commits(&connection)
                 .and_then(|()| owner::release(&connection, &self.owner, clock::now_ms())),
         };
+        killpoint::pass(|| "close:released");
         let closed = connection.close().map_err(|(_, e)| e);
+        killpoint::pass(|| "close:checkpointed");
         released
             .and(closed)
             .map_err(StorageError::context(&self.database, "close"))?;

@@ -22,7 +22,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "xioflow-landlock",
         ],
     ),
-    ("xioflow-journal", &[]),
+    ("xioflow-killpoint", &[]),
+    ("xioflow-journal", &["xioflow-killpoint"]),
     ("xioflow-rpc", &[]),
     (
         "xioflow-client",
@@ -34,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "xioflow-kernel",
             "xioflow-journal",
+            "xioflow-killpoint",
             "xioflow-rpc",
             "xioflow-facts",
         ],
@@ -44,10 +46,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
-    ("xtask", &["xioflow-rpc"]),
+    ("xtask", &["xioflow-killpoint", "xioflow-rpc"]),
 ];
 
 const KERNEL: &[&str] = &[
+    "xioflow-killpoint",
     "xioflow-client",
     "xioflow-rpc",
     "xioflow-journal",

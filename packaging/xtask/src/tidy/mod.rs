@@ -4,6 +4,7 @@ mod arrows;
 mod field;
 mod guarantees;
 mod helper;
+mod hooks;
 mod named_tests;
 mod protocol;
 mod sources;
@@ -57,8 +58,9 @@ pub(crate) fn run(bless: bool) -> Result<String, Failure> {
     broken += report(&wire::check()?);
     broken += report(&field::check()?);
     broken += report(&guarantees::check()?);
-    // Last, because it builds.
+    // Last, because these build.
     broken += report(&helper::check()?);
+    broken += report(&hooks::check()?);
     match broken {
         0 => Ok(format!("the house is in order, {} files", files.len())),
         number => Err(Failure::Rules(Count(number))),

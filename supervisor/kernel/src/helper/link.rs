@@ -11,12 +11,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::bounds::{brief, check};
+use super::points;
 use super::registry;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{Pid, Signal, kill_process};
+use xioflow_killpoint as killpoint;
 use xioflow_protocol::{
     Decoder, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, Hello, LaunchDescriptor,
     PROTOCOL_VERSION, Reply, Request, encode,
@@ -152,7 +154,9 @@ impl HelperLink {
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+        killpoint::pass(|| "helper:start:before-spawn");
         let child = registry::spawn(&mut command).map_err(failed)?;
+        killpoint::pass(|| "helper:start:after-spawn");
         Ok(Self {
             socket: ours,
             child,
@@ -167,7 +171,10 @@ impl HelperLink {
     pub(crate) fn send(&mut self, request: &Request) -> Result<(), HelperLost> {
         encode(request, &mut self.outgoing)
             .map_err(|error| HelperLost::Socket(error.to_string()))?;
-        self.flush()
+        points::request(request, "before-send");
+        self.flush()?;
+        points::request(request, "after-send");
+        Ok(())
     }
 
     /// Sends a message whose descriptors travel with its first byte.
@@ -186,6 +193,8 @@ impl HelperLink {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(descriptors));
+        killpoint::hold(self.child.id());
+        points::request(request, "before-send");
         let sent = sendmsg(
             &self.socket,
             &[IoSlice::new(&frame)],
@@ -194,7 +203,9 @@ impl HelperLink {
         )
         .map_err(socket_error)?;
         self.outgoing.extend_from_slice(&frame[sent..]);
-        self.flush()
+        self.flush()?;
+        points::request(request, "after-send");
+        Ok(())
     }
 
     /// Sends what is queued, as far as the socket takes it.
@@ -232,6 +243,7 @@ impl HelperLink {
                 }
                 Ok(Some(reply)) => {
                     check(&reply).map_err(HelperLost::Excess)?;
+                    points::reply(&reply);
                     return Ok(Received::Reply(reply));
                 }
                 Ok(None) if reads_left > 0 && self.read_some()? => reads_left -= 1,
@@ -382,6 +394,7 @@ impl HelperLink {
 
     /// Closes the socket and gives back the process, to be waited for.
     pub(crate) fn into_child(self) -> Child {
+        killpoint::let_go(self.child.id());
         self.child
     }
 }

@@ -5,6 +5,7 @@ mod bounds;
 mod link;
 mod locate;
 mod patience;
+mod points;
 mod pool;
 mod registry;
 

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use xioflow_journal::Stream;
+use xioflow_killpoint as killpoint;
 use xioflow_protocol::{
     Descendants, FEATURE_NICE, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
 };
@@ -117,6 +118,7 @@ pub(super) fn launch(
         discard(inner, gated);
         return Err(error);
     }
+    killpoint::pass(|| "launch:before-told-active");
     admitted.spec.when_active.tell(|| Active {
         operation_id: admitted.id.clone(),
         run_id: admitted.spec.membership.run_id().to_owned(),

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, un
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use xioflow_journal::{Output, Stream};
+use xioflow_killpoint as killpoint;
 
 use super::budget::DiskBudget;
 use super::digest::hex;
@@ -135,17 +136,21 @@ impl Spool {
         let Some(file) = &self.file else {
             return false;
         };
+        killpoint::pass(|| "spool:before-write");
         if let Err(error) = file.as_ref().write_all(bytes) {
             self.fail("write", &error);
             return false;
         }
+        killpoint::pass(|| "spool:after-write");
         true
     }
 
     fn create(&self) -> io::Result<File> {
         // Exclusive: a file that is there already is somebody's, whatever its name.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        killpoint::pass(|| "spool:before-create");
         let file = openat(&self.artifacts.folder, &self.name, flags, Mode::from(0o600))?;
+        killpoint::pass(|| "spool:after-create");
         Ok(File::from(file))
     }
 
@@ -175,9 +180,11 @@ impl Spool {
     /// Makes the file durable; an error is kept like one of writing.
     pub(crate) fn sync(&mut self) {
         let Some(file) = &self.file else { return };
+        killpoint::pass(|| "spool:before-sync");
         if let Err(error) = file.sync_data().and_then(|()| self.artifacts.sync()) {
             self.fail("sync", &error);
         }
+        killpoint::pass(|| "spool:after-sync");
     }
 
     /// Removes a file that is not whole, as [`Spool::remove`] does, and frees its room at once: who
@@ -202,7 +209,9 @@ impl Spool {
                 AtFlags::SYMLINK_NOFOLLOW,
             )?;
             if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino) {
+                killpoint::pass(|| "spool:before-remove");
                 unlinkat(&self.artifacts.folder, &self.name, AtFlags::empty())?;
+                killpoint::pass(|| "spool:after-remove");
             }
             Ok(())
         });
