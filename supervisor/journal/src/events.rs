@@ -5,7 +5,10 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{OperationKind, OperationStatus, ReplayMode, RunStatus, TerminationReason};
+use crate::model::{
+    Adjudication, OperationKind, OperationStatus, PruneReason, ReplayMode, RunStatus, Stream,
+    TerminationReason,
+};
 
 /// What happened, with its facts.
 #[derive(Serialize)]
@@ -43,6 +46,23 @@ pub(crate) enum Fact<'a> {
         original_status: OperationStatus,
     },
     #[serde(rename_all = "camelCase")]
+    Adjudicated {
+        operation_id: &'a str,
+        #[serde(flatten)]
+        adjudication: &'a Adjudication,
+        /// Whose end it was about; null where that was never known.
+        process_identity: Option<&'a Value>,
+    },
+    #[serde(rename_all = "camelCase")]
+    OutputPruned {
+        stream: Stream,
+        artifact: &'a str,
+        /// How much the file held; null where a storage error left that unknown.
+        bytes: Option<u64>,
+        sha256: Option<&'a str>,
+        reason: PruneReason,
+    },
+    #[serde(rename_all = "camelCase")]
     ResourcesReleased {
         operation_id: &'a str,
         resources: &'a [String],
@@ -62,6 +82,8 @@ impl Fact<'_> {
             Self::OperationStatus { .. } => "OPERATION_STATUS_TRANSITION",
             Self::ResultRecorded { .. } => "OPERATION_RESULT_RECORDED",
             Self::Replayed { .. } => "OPERATION_REPLAYED",
+            Self::Adjudicated { .. } => "OPERATION_ADJUDICATED",
+            Self::OutputPruned { .. } => "OUTPUT_PRUNED",
             Self::ResourcesReleased { .. } => "RESOURCES_RELEASED",
             Self::RunStatus { .. } => "RUN_STATUS_TRANSITION",
         }

@@ -70,6 +70,7 @@ mod reader;
 mod records;
 mod rows;
 mod schema;
+mod upkeep;
 mod watch;
 mod writer;
 
@@ -85,4 +86,5 @@ pub use query::{Counts, OperationFilter, Query, ReadError};
 pub use reader::Reader;
 pub use records::{LazyReader, Records};
 pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
+pub use upkeep::{KeptBecause, OpenRun, StoredFile};
 pub use writer::{CommitError, FenceReason};

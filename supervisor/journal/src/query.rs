@@ -9,7 +9,8 @@ use crate::error::{DataError, StorageError};
 use crate::header::FileError;
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
 use crate::rows::{self, RowError};
-use crate::schema::{OUTPUT_GAPS_SINCE, OUTPUT_ORDER_SINCE};
+use crate::schema::{ADJUDICATIONS_SINCE, OUTPUT_GAPS_SINCE, OUTPUT_ORDER_SINCE};
+use crate::upkeep::{self, OpenRun, StoredFile};
 
 /// Why a domain could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -44,14 +45,16 @@ pub enum ReadError {
 }
 
 /// How many operations there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All of them.
     pub total: u64,
     /// Those without a result.
     pub unfinished: u64,
-    /// Those whose end cannot be proven.
+    /// Those whose end could not be proven.
     pub indeterminate: u64,
+    /// Those of them about which nobody has decided.
+    pub unadjudicated: u64,
 }
 
 /// Which operations to list.
@@ -91,12 +94,13 @@ pub trait Query: sealed::Source + Sized {
     /// # Errors
     /// Those of every question; see [`Query`].
     fn operation(&self, id: &str) -> Result<Option<Operation>, ReadError> {
-        first(
-            self,
-            &format!("SELECT {} FROM operations WHERE id = ?1", rows::OPERATION),
-            [id],
-            rows::operation,
-        )
+        self.with(|connection, path| {
+            let found = operation_columns(connection).and_then(|columns| {
+                let sql = format!("SELECT {columns} FROM operations WHERE id = ?1");
+                first_of(connection, &sql, [id], rows::operation)
+            });
+            found.map_err(|e| read_error(path, e))
+        })
     }
 
     /// Operations, the newest first.
@@ -110,17 +114,10 @@ pub trait Query: sealed::Source + Sized {
             (None, Some(_)) => "?1 IS NULL AND status = ?2",
             (Some(_), Some(_)) => "run_id = ?1 AND status = ?2",
         };
-        let sql = format!(
-            "SELECT {} FROM operations WHERE {condition} ORDER BY ordinal DESC LIMIT ?3",
-            rows::OPERATION
-        );
+        let rest = format!("{condition} ORDER BY ordinal DESC LIMIT ?3");
         let status = filter.status.map(OperationStatus::as_str);
-        all(
-            self,
-            &sql,
-            (filter.run_id.as_deref(), status, limit(filter.limit)),
-            rows::operation,
-        )
+        let params = (filter.run_id.as_deref(), status, limit(filter.limit));
+        operations_where(self, &rest, params)
     }
 
     /// How many operations there are.
@@ -128,15 +125,7 @@ pub trait Query: sealed::Source + Sized {
     /// # Errors
     /// Those of every question; see [`Query`].
     fn counts(&self) -> Result<Counts, ReadError> {
-        let sql = "SELECT count(*), count(*) FILTER (WHERE status <> 'done'),
-                          count(*) FILTER (WHERE outcome = 'indeterminate') FROM operations";
-        let counted = first(self, sql, [], rows::counts)?;
-        // An aggregate without GROUP BY always has one row.
-        Ok(counted.unwrap_or(Counts {
-            total: 0,
-            unfinished: 0,
-            indeterminate: 0,
-        }))
+        self.with(|connection, path| counted(connection).map_err(|e| read_error(path, e)))
     }
 
     /// Operations that have no result, the oldest first.
@@ -144,12 +133,44 @@ pub trait Query: sealed::Source + Sized {
     /// # Errors
     /// Those of every question; see [`Query`].
     fn unfinished(&self) -> Result<Vec<Operation>, ReadError> {
-        let sql = format!(
-            "SELECT {} FROM operations WHERE status <> 'done'
-             ORDER BY ordinal",
-            rows::OPERATION
-        );
-        all(self, &sql, [], rows::operation)
+        operations_where(self, "status <> 'done' ORDER BY ordinal", [])
+    }
+
+    /// Operations whose end could not be proven and about which nobody has decided, the oldest
+    /// first.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn unadjudicated(&self, at_most: Option<usize>) -> Result<Vec<Operation>, ReadError> {
+        self.with(|connection, path| {
+            upkeep::unadjudicated(connection, limit(at_most)).map_err(|e| read_error(path, e))
+        })
+    }
+
+    /// Runs that have not ended, the oldest first, with what decides how they can.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn open_runs(&self) -> Result<Vec<OpenRun>, ReadError> {
+        self.with(|connection, path| upkeep::open_runs(connection).map_err(|e| read_error(path, e)))
+    }
+
+    /// Files of stored output that have not been given up, the oldest result first: a page of at
+    /// most so many, which begins after the last of the page before.
+    ///
+    /// Those that may not be pruned are among them; see [`StoredFile::kept_because`].
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn stored_files(
+        &self,
+        after: Option<&StoredFile>,
+        at_most: usize,
+    ) -> Result<Vec<StoredFile>, ReadError> {
+        self.with(|connection, path| {
+            upkeep::stored_files(connection, after, limit(Some(at_most)))
+                .map_err(|e| read_error(path, e))
+        })
     }
 
     /// What is kept of an operation's output, stdout first.
@@ -291,15 +312,55 @@ fn first<T>(
     })
 }
 
-/// All rows of an answer.
-/// Reads also a database that no owner of this release has opened yet. Its version is asked for
-/// each time, because an owner may bring it up to date at any moment.
-fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output>, RowError> {
-    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let columns = if version < OUTPUT_GAPS_SINCE {
-        rows::OUTPUT_BEFORE_GAPS
+/// The columns of an operation in this database. Its version is asked for each time, because an
+/// owner may bring it up to date at any moment.
+pub(crate) fn operation_columns(connection: &Connection) -> Result<&'static str, RowError> {
+    Ok(if version(connection)? < ADJUDICATIONS_SINCE {
+        rows::OPERATION_BEFORE_ADJUDICATIONS
     } else {
-        rows::OUTPUT
+        rows::OPERATION
+    })
+}
+
+fn operations_where(
+    source: &impl sealed::Source,
+    condition: &str,
+    params: impl Params,
+) -> Result<Vec<Operation>, ReadError> {
+    source.with(|connection, path| {
+        let found = operation_columns(connection).and_then(|columns| {
+            let sql = format!("SELECT {columns} FROM operations WHERE {condition}");
+            collect(connection, &sql, params, rows::operation)
+        });
+        found.map_err(|e| read_error(path, e))
+    })
+}
+
+fn counted(connection: &Connection) -> Result<Counts, RowError> {
+    let undecided = if version(connection)? < ADJUDICATIONS_SINCE {
+        "outcome = 'indeterminate'"
+    } else {
+        "outcome = 'indeterminate' AND adjudication_json IS NULL"
+    };
+    let sql = format!(
+        "SELECT count(*), count(*) FILTER (WHERE status <> 'done'),
+                count(*) FILTER (WHERE outcome = 'indeterminate'),
+                count(*) FILTER (WHERE {undecided}) FROM operations"
+    );
+    let counted = first_of(connection, &sql, [], rows::counts)?;
+    // An aggregate without GROUP BY always has one row.
+    Ok(counted.unwrap_or_default())
+}
+
+pub(crate) fn version(connection: &Connection) -> Result<u32, RowError> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output>, RowError> {
+    let columns = match version(connection)? {
+        ..OUTPUT_GAPS_SINCE => rows::OUTPUT_BEFORE_GAPS,
+        OUTPUT_GAPS_SINCE..ADJUDICATIONS_SINCE => rows::OUTPUT_BEFORE_PRUNING,
+        ADJUDICATIONS_SINCE.. => rows::OUTPUT,
     };
     let sql = format!(
         "SELECT {columns} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC"
@@ -308,8 +369,7 @@ fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output
 }
 
 fn output_order(connection: &Connection, id: &str) -> Result<Option<Vec<u8>>, RowError> {
-    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if version < OUTPUT_ORDER_SINCE {
+    if version(connection)? < OUTPUT_ORDER_SINCE {
         return Ok(None);
     }
     let sql = "SELECT output_order FROM operations WHERE id = ?1";
@@ -317,6 +377,7 @@ fn output_order(connection: &Connection, id: &str) -> Result<Option<Vec<u8>>, Ro
     Ok(order.flatten())
 }
 
+/// All rows of an answer.
 fn all<T>(
     source: &impl sealed::Source,
     sql: &str,
@@ -339,7 +400,7 @@ fn first_of<T>(
     found.next()?.map(read).transpose()
 }
 
-fn collect<T>(
+pub(crate) fn collect<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,

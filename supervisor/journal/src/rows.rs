@@ -7,7 +7,9 @@ use rusqlite::Row;
 use serde_json::Value;
 
 use crate::error::{DataError, DataFault};
-use crate::model::{Event, Gap, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName};
+use crate::model::{
+    Adjudication, Event, Gap, Lease, Operation, Output, Owner, Run, Stream, Task, UnknownName,
+};
 use crate::query::Counts;
 
 /// Why a row could not be read.
@@ -101,7 +103,7 @@ fn json(row: &Row<'_>, column: &'static str, key: Key<'_>) -> Result<Value, RowE
     )
 }
 
-fn optional_json(
+pub(crate) fn optional_json(
     row: &Row<'_>,
     column: &'static str,
     key: Key<'_>,
@@ -125,7 +127,7 @@ fn unsigned(value: i64, column: &'static str, key: Key<'_>) -> Result<u64, RowEr
     u64::try_from(value).map_err(|_| key.fault(column, DataFault::Range(value)))
 }
 
-fn optional_unsigned(
+pub(crate) fn optional_unsigned(
     row: &Row<'_>,
     column: &'static str,
     key: Key<'_>,
@@ -167,7 +169,13 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run, RowError> {
 
 pub(crate) const OPERATION: &str = "id, run_id, kind, name, input_fingerprint, status, required_resources_json,
     mutation_roots_json, capability_id, timeout_ms, resource_budget_json, output_ref, process_identity_json,
-    holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json";
+    holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json, adjudication_json";
+
+/// The same of a database that no owner of this release has opened yet.
+pub(crate) const OPERATION_BEFORE_ADJUDICATIONS: &str = "id, run_id, kind, name, input_fingerprint, status,
+    required_resources_json, mutation_roots_json, capability_id, timeout_ms, resource_budget_json, output_ref,
+    process_identity_json, holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json,
+    NULL AS adjudication_json";
 
 pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
     let id: String = row.get("id")?;
@@ -194,16 +202,33 @@ pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
         finished_at_ms: row.get("finished_at_ms")?,
         outcome: optional_named(row, "outcome", key)?,
         result: optional_json(row, "result_json", key)?,
+        adjudication: adjudication(row, key)?,
         id,
     })
 }
 
+/// What was decided about an operation, if anything was.
+pub(crate) fn adjudication(row: &Row<'_>, key: Key<'_>) -> Result<Option<Adjudication>, RowError> {
+    const COLUMN: &str = "adjudication_json";
+    let text = row
+        .get_ref(COLUMN)?
+        .as_str_or_null()
+        .map_err(rusqlite::Error::from)?;
+    text.map(|text| serde_json::from_str(text).map_err(|e| key.fault(COLUMN, e)))
+        .transpose()
+}
+
 pub(crate) const OUTPUT: &str = "operation_id, stream, total_bytes, lines, sha256, artifact,
-    content, gap_from, gap_to, spill_error";
+    content, gap_from, gap_to, spill_error, pruned_at_ms";
+
+/// The same of a database that has gaps and nothing pruned.
+pub(crate) const OUTPUT_BEFORE_PRUNING: &str =
+    "operation_id, stream, total_bytes, lines, sha256, artifact,
+    content, gap_from, gap_to, spill_error, NULL AS pruned_at_ms";
 
 /// The same of a database that no owner of this release has opened yet.
 pub(crate) const OUTPUT_BEFORE_GAPS: &str = "operation_id, stream, total_bytes, NULL AS lines,
-    sha256, artifact, content, NULL AS gap_from, NULL AS gap_to, spill_error";
+    sha256, artifact, content, NULL AS gap_from, NULL AS gap_to, spill_error, NULL AS pruned_at_ms";
 
 pub(crate) fn output(row: &Row<'_>) -> Result<Output, RowError> {
     let id: String = row.get("operation_id")?;
@@ -217,6 +242,7 @@ pub(crate) fn output(row: &Row<'_>) -> Result<Output, RowError> {
         content: row.get("content")?,
         gap: gap(row, key)?,
         spill_error: row.get("spill_error")?,
+        pruned_at_ms: row.get("pruned_at_ms")?,
     })
 }
 
@@ -271,6 +297,7 @@ pub(crate) fn counts(row: &Row<'_>) -> Result<Counts, RowError> {
         total: count(0)?,
         unfinished: count(1)?,
         indeterminate: count(2)?,
+        unadjudicated: count(3)?,
     })
 }
 

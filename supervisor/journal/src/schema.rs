@@ -7,7 +7,7 @@ use rusqlite::Connection;
 pub const APPLICATION_ID: u32 = u32::from_be_bytes(*b"XFLW");
 
 /// The newest schema that this release knows.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The first version whose outputs have lines and gaps.
 pub(crate) const OUTPUT_GAPS_SINCE: u32 = 2;
@@ -15,11 +15,15 @@ pub(crate) const OUTPUT_GAPS_SINCE: u32 = 2;
 /// The first version that has the order of outputs.
 pub(crate) const OUTPUT_ORDER_SINCE: u32 = 3;
 
+/// The first version that has adjudications, pruned outputs and the file of the owner.
+pub(crate) const ADJUDICATIONS_SINCE: u32 = 4;
+
 /// `MIGRATIONS[n]` leads from version n to n + 1.
 const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_output_gaps.sql"),
     include_str!("migrations/0003_output_order.sql"),
+    include_str!("migrations/0004_adjudication_and_pruning.sql"),
 ];
 
 /// Brings an open database from `version` to the newest, inside the caller's transaction.

@@ -286,6 +286,7 @@ fn bulky(id: &str) -> Vec<Change> {
         content: Some(vec![7; 65536]),
         gap: None,
         spill_error: None,
+        pruned_at_ms: None,
     };
     let finish = Finish {
         operation_id: id.into(),

@@ -55,6 +55,7 @@ fn old_outputs() -> Vec<Output> {
             content: Some(vec![0, 255, 10]),
             gap: None,
             spill_error: None,
+            pruned_at_ms: None,
         },
         Output {
             stream: Stream::Stderr,
@@ -65,6 +66,7 @@ fn old_outputs() -> Vec<Output> {
             content: None,
             gap: None,
             spill_error: Some("full".into()),
+            pruned_at_ms: None,
         },
     ]
 }
@@ -78,6 +80,10 @@ fn an_owner_brings_it_up_to_date_and_keeps_every_row() {
     assert_eq!(operation.outcome, Some(Outcome::Succeeded));
     assert_eq!(operation.output_ref.as_deref(), Some("o-stderr.log"));
     assert_eq!(journal.output_order("o").unwrap(), None);
+    assert_eq!(operation.adjudication, None);
+    let files = journal.stored_files(None, 9).unwrap();
+    assert_eq!(files.len(), 1, "files of old results can be given up");
+    assert_eq!(files[0].artifact, "o-stderr.log");
     assert_eq!(journal.last_seq().unwrap(), 5);
     assert_eq!(journal.claim().epoch, 8);
     journal.close().unwrap();
@@ -93,7 +99,12 @@ fn a_reader_reads_it_as_it_is_and_changes_nothing() {
     let reader = Reader::open(place.root()).unwrap();
     assert_eq!(reader.outputs("o").unwrap(), old_outputs());
     assert_eq!(reader.output_order("o").unwrap(), None);
-    assert!(reader.operation("o").unwrap().is_some());
+    let operation = reader.operation("o").unwrap().unwrap();
+    assert_eq!(operation.adjudication, None);
+    assert_eq!(reader.stored_files(None, 9).unwrap().len(), 1);
+    assert_eq!(reader.unadjudicated(None).unwrap(), []);
+    assert_eq!(reader.open_runs().unwrap(), []);
+    assert_eq!(reader.counts().unwrap().total, 1);
     assert_eq!(fs::read(&database).unwrap(), before);
 }
 

@@ -29,7 +29,7 @@ fn changes() -> impl Strategy<Value = Change> {
         }),
         3 => operation.clone().prop_map(activate),
         2 => operation.clone().prop_map(stop),
-        3 => (operation, prop::sample::select(Outcome::ALL.to_vec()), any::<bool>()).prop_map(
+        3 => (operation.clone(), prop::sample::select(Outcome::ALL.to_vec()), any::<bool>()).prop_map(
             |(id, outcome, release_resources)| Change::FinishOperation(Box::new(Finish {
                 operation_id: id.into(),
                 outcome,
@@ -38,10 +38,15 @@ fn changes() -> impl Strategy<Value = Change> {
                 release_resources,
             }))
         ),
+        2 => operation.clone().prop_map(adjudicate),
         1 => (run_id, prop::sample::select(RunStatus::ALL.to_vec())).prop_map(|(id, status)| {
             Change::EndRun { run_id: id.into(), status, reason: TerminationReason::Completed }
         }),
     ]
+}
+
+fn is_undecided(operation: &Operation) -> bool {
+    operation.outcome == Some(Outcome::Indeterminate) && operation.adjudication.is_none()
 }
 
 /// All that a domain holds.
@@ -72,11 +77,18 @@ impl World {
         self.events.iter().filter(of).count()
     }
 
+    fn is_open(&self, run_id: &str) -> bool {
+        let of = |r: &&Run| r.id == run_id;
+        self.runs
+            .iter()
+            .find(of)
+            .is_none_or(|r| !r.status.is_terminal())
+    }
+
     fn check(&self) {
         for lease in &self.leases {
             let holder = self.operation(&lease.operation_id);
-            let keeps = holder.status != OperationStatus::Done
-                || holder.outcome == Some(Outcome::Indeterminate);
+            let keeps = holder.status != OperationStatus::Done || is_undecided(holder);
             assert!(keeps, "{lease:?} of {holder:?}");
             assert!(holder.required_resources.contains(&lease.resource_id));
         }
@@ -94,12 +106,17 @@ impl World {
                 .iter()
                 .filter(|l| l.operation_id == operation.id)
                 .count();
-            let expected = if done && operation.outcome != Some(Outcome::Indeterminate) {
+            let expected = if done && !is_undecided(operation) {
                 0
             } else {
                 operation.required_resources.len()
             };
             assert_eq!(held, expected, "{operation:?}");
+            let decided = usize::from(operation.adjudication.is_some());
+            assert_eq!(self.count(&operation.id, "OPERATION_ADJUDICATED"), decided);
+            if operation.adjudication.is_some() {
+                assert_eq!(operation.outcome, Some(Outcome::Indeterminate));
+            }
         }
         for (at, event) in self.events.iter().enumerate() {
             assert_eq!(
@@ -133,7 +150,20 @@ impl World {
             .iter()
             .filter(|o| o.status == OperationStatus::Done)
         {
-            assert_eq!(self.operation(&done.id), done);
+            let mut now = self.operation(&done.id).clone();
+            // What can come once can come now.
+            if done.adjudication.is_none() {
+                now.adjudication = None;
+            }
+            assert_eq!(&now, done);
+        }
+        for run in self
+            .runs
+            .iter()
+            .filter(|r| before.is_open(&r.id) && r.status == RunStatus::Succeeded)
+        {
+            let undecided = |o: &&Operation| o.run_id == run.id && is_undecided(o);
+            assert_eq!(self.operations.iter().find(undecided), None, "{run:?}");
         }
     }
 }

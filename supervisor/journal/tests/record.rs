@@ -139,6 +139,7 @@ fn outputs_are_kept_with_the_result() {
             content: Some(vec![0, 255, 10]),
             gap: None,
             spill_error: None,
+            pruned_at_ms: None,
         },
         Output {
             stream: Stream::Stderr,
@@ -152,6 +153,7 @@ fn outputs_are_kept_with_the_result() {
                 to: (1 << 40) - 7,
             }),
             spill_error: Some("disk full".into()),
+            pruned_at_ms: None,
         },
     ];
     let finish = Finish {

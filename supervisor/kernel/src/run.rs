@@ -224,7 +224,7 @@ fn succeed(inner: &Inner, run_id: &str) -> Result<RunStatus, RunError> {
     }
     let unclear = operations
         .iter()
-        .any(|operation| operation.outcome == Some(Outcome::Indeterminate));
+        .any(|op| op.outcome == Some(Outcome::Indeterminate) && op.adjudication.is_none());
     if unclear {
         let reason = TerminationReason::ExitUnobserved;
         return end(inner, run_id, RunStatus::Indeterminate, reason);

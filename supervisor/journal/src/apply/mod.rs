@@ -4,12 +4,13 @@
 
 mod operation;
 mod run;
+mod settled;
 
 use rusqlite::{Connection, Result as SqlResult};
 
 use crate::error::DataError;
 use crate::events::{self, Fact, Subject};
-use crate::model::{Change, OperationStatus, Outcome, RunStatus};
+use crate::model::{Adjudication, Change, OperationStatus, Outcome, RunStatus, Stream};
 use crate::rows::RowError;
 
 /// Why a change was refused. The whole commit that it was part of has not happened.
@@ -60,6 +61,16 @@ pub enum Rejected {
         operation_id: String,
         /// Where that is.
         status: OperationStatus,
+    },
+    /// A Run cannot succeed while nobody has decided about an end that could not be proven.
+    #[error(
+        "the Run {run_id:?} cannot succeed while the end of its operation {operation_id:?} is unknown; adjudicate that first"
+    )]
+    RunIndeterminate {
+        /// The Run.
+        run_id: String,
+        /// Its oldest operation of that kind.
+        operation_id: String,
     },
     /// There is no such operation.
     #[error("there is no operation {operation_id:?}")]
@@ -118,6 +129,60 @@ pub enum Rejected {
         operation_id: String,
         /// How it ended.
         outcome: Outcome,
+    },
+    /// Only an operation whose end could not be proven can be adjudicated.
+    #[error("the operation {operation_id:?} is {}, so there is nothing to adjudicate", outcome.map_or_else(|| status.as_str(), Outcome::as_str))]
+    NotIndeterminate {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+        /// How it ended; null while it has not.
+        outcome: Option<Outcome>,
+    },
+    /// The operation has been adjudicated; that happens once.
+    #[error("the operation {operation_id:?} was adjudicated already: {} by {:?}", adjudication.verdict, adjudication.actor)]
+    AlreadyAdjudicated {
+        /// The operation.
+        operation_id: String,
+        /// What was decided then.
+        adjudication: Box<Adjudication>,
+    },
+    /// The output of an operation that is not done is being written.
+    #[error("the operation {operation_id:?} is {status}, so its output is kept")]
+    OutputInUse {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+    },
+    /// The output of an operation whose end is unknown may be what tells it.
+    #[error(
+        "the end of the operation {operation_id:?} is unknown, so its output is kept; adjudicate it first"
+    )]
+    OutputIsEvidence {
+        /// The operation.
+        operation_id: String,
+    },
+    /// The output of an operation whose Run is open may still be asked for.
+    #[error(
+        "the Run {run_id:?} is {status}, so the output of its operation {operation_id:?} is kept"
+    )]
+    OutputOfOpenRun {
+        /// The operation.
+        operation_id: String,
+        /// Its Run.
+        run_id: String,
+        /// Where that is.
+        status: RunStatus,
+    },
+    /// There is no file of that output, or no longer.
+    #[error("the operation {operation_id:?} has no file of its {stream}")]
+    NoStoredOutput {
+        /// The operation.
+        operation_id: String,
+        /// The stream.
+        stream: Stream,
     },
     /// A number that the database cannot hold.
     #[error("{what} of the operation {operation_id:?} is too large: {value}")]
@@ -217,6 +282,15 @@ impl Applier<'_> {
                 order,
             } => self.keep_output_order(operation_id, order),
             Change::FinishOperation(finish) => self.finish(finish),
+            Change::Adjudicate {
+                operation_id,
+                adjudication,
+            } => self.adjudicate(operation_id, adjudication),
+            Change::PruneOutput {
+                operation_id,
+                stream,
+                reason,
+            } => self.prune_output(operation_id, *stream, *reason),
             Change::NoteReplay {
                 operation_id,
                 mode,

@@ -212,7 +212,8 @@ impl Applier<'_> {
 
     /// Writes the result, if the operation has none; returns its Run.
     fn record_result(&self, finish: &Finish) -> Result<String, ApplyError> {
-        let sql = "UPDATE operations SET status = 'done', outcome = ?2, result_json = ?3, finished_at_ms = ?4, output_ref = ?5
+        let sql = "UPDATE operations SET status = 'done', outcome = ?2, result_json = ?3, finished_at_ms = ?4,
+                       output_ref = ?5, has_files = iif(?5 IS NULL, NULL, 1)
                    WHERE id = ?1 AND status <> 'done' RETURNING run_id";
         let mut statement = self.connection.prepare_cached(sql)?;
         let params = params![
@@ -266,7 +267,7 @@ impl Applier<'_> {
     }
 
     /// Frees what the operation holds; returns the names, in order.
-    fn release(&self, id: &str) -> Result<Vec<String>, ApplyError> {
+    pub(super) fn release(&self, id: &str) -> Result<Vec<String>, ApplyError> {
         let sql = "DELETE FROM resource_leases WHERE operation_id = ?1 RETURNING resource_id";
         let mut freed = self.names(sql, id)?;
         freed.sort_unstable();
@@ -305,7 +306,7 @@ impl Applier<'_> {
     }
 }
 
-fn subject<'a>(run_id: &'a str, operation_id: &'a str) -> Subject<'a> {
+pub(super) fn subject<'a>(run_id: &'a str, operation_id: &'a str) -> Subject<'a> {
     Subject {
         run_id: Some(run_id),
         operation_id: Some(operation_id),

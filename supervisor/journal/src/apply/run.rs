@@ -82,6 +82,7 @@ impl Applier<'_> {
         }
         if status == RunStatus::Succeeded {
             self.refuse_unfinished(id)?;
+            self.refuse_indeterminate(id)?;
         }
         let sql =
             "UPDATE runs SET status = ?2, termination_reason = ?3, ended_at_ms = ?4 WHERE id = ?1";
@@ -144,6 +145,20 @@ impl Applier<'_> {
             status,
         }
         .into())
+    }
+
+    fn refuse_indeterminate(&self, run_id: &str) -> Result<(), ApplyError> {
+        let sql = "SELECT id FROM operations WHERE run_id = ?1 AND outcome = 'indeterminate' AND adjudication_json IS NULL
+                   ORDER BY ordinal LIMIT 1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        match statement.query_row([run_id], |row| row.get(0)).optional()? {
+            None => Ok(()),
+            Some(operation_id) => Err(Rejected::RunIndeterminate {
+                run_id: run_id.to_owned(),
+                operation_id,
+            }
+            .into()),
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::json;
 use tempfile::TempDir;
 use xioflow_journal::{
-    Change, Finish, Journal, NewOperation, OpenOptions, OperationKind, Outcome, Run, RunStatus,
-    Task, TerminationReason,
+    Adjudication, AdjudicationVerdict, Change, Finish, Journal, NewOperation, OpenOptions,
+    OperationKind, Outcome, Run, RunStatus, Task, TerminationReason,
 };
 
 /// A folder to make domains in.
@@ -112,6 +112,24 @@ pub fn finish(id: &str, outcome: Outcome) -> Change {
         outputs: Vec::new(),
         release_resources: outcome != Outcome::Indeterminate,
     }))
+}
+
+/// A decision about an end that could not be proven.
+pub fn decision() -> Adjudication {
+    Adjudication {
+        verdict: AdjudicationVerdict::AbandonWithResiduals,
+        actor: "ann".into(),
+        note: Some("left alone".into()),
+        residual_pids: vec![4711],
+        decided_at_ms: 5,
+    }
+}
+
+pub fn adjudicate(id: &str) -> Change {
+    Change::Adjudicate {
+        operation_id: id.into(),
+        adjudication: decision(),
+    }
 }
 
 pub fn end_run(id: &str, status: RunStatus) -> Change {

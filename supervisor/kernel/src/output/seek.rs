@@ -203,6 +203,7 @@ mod tests {
             content: Some(content),
             gap,
             spill_error: None,
+            pruned_at_ms: None,
         };
         OutputReader::recorded(output, Path::new("/")).unwrap()
     }

@@ -241,6 +241,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
         content: None,
         gap: None,
         spill_error: None,
+        pruned_at_ms: None,
     };
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
     let mut lines = LineCount::default();

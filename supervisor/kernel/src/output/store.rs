@@ -143,6 +143,7 @@ impl Store {
             content: None,
             gap: None,
             spill_error: None,
+            pruned_at_ms: None,
         }
     }
 

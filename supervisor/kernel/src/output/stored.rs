@@ -269,6 +269,7 @@ fn silent(stream: Stream) -> Output {
         content: None,
         gap: None,
         spill_error: None,
+        pruned_at_ms: None,
     }
 }
 

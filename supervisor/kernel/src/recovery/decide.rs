@@ -199,6 +199,7 @@ mod tests {
             finished_at_ms: None,
             outcome: None,
             result: None,
+            adjudication: None,
         }
     }
 

@@ -3,11 +3,15 @@
 //! Times are wall clock, milliseconds since 1970: for people, never for decisions. What another
 //! part of the system owns (identities, results, budgets) is JSON text to the journal.
 
+mod change;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use change::{Change, Finish, NewOperation};
 
 /// Declares an enum whose variants have a fixed name in the database and in JSON.
 macro_rules! named {
@@ -199,6 +203,28 @@ named! {
     }
 }
 
+named! {
+    /// What somebody found out about an operation whose end could not be proven.
+    AdjudicationVerdict {
+        /// Nothing of it lives any more.
+        ConfirmedStopped = "confirmed_stopped",
+        /// Something of it may live, and is left alone.
+        AbandonWithResiduals = "abandon_with_residuals",
+    }
+}
+
+named! {
+    /// Why a stored output was removed.
+    PruneReason {
+        /// It was older than asked for.
+        Age = "age",
+        /// The stored output took more room than asked for.
+        Size = "size",
+        /// A new operation needed its room.
+        Quota = "quota",
+    }
+}
+
 /// A body of work that Runs belong to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -278,6 +304,26 @@ pub struct Operation {
     pub outcome: Option<Outcome>,
     /// Its result without its output, as the kernel wrote it.
     pub result: Option<Value>,
+    /// What was decided later about an end that could not be proven; null where nobody has
+    /// decided, and where there was nothing to decide.
+    pub adjudication: Option<Adjudication>,
+}
+
+/// A decision, made once and by somebody with a name, about an operation whose end could not be
+/// proven. The outcome stays `indeterminate`; what it held is free.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Adjudication {
+    /// What was found out.
+    pub verdict: AdjudicationVerdict,
+    /// Who decided.
+    pub actor: String,
+    /// What they had to say.
+    pub note: Option<String>,
+    /// Processes of it that were seen alive.
+    pub residual_pids: Vec<u32>,
+    /// When.
+    pub decided_at_ms: i64,
 }
 
 /// What is kept of one output stream of a finished operation.
@@ -302,6 +348,8 @@ pub struct Output {
     pub gap: Option<Gap>,
     /// What went wrong with storing it.
     pub spill_error: Option<String>,
+    /// When its file was given up to make room; null while it is kept, and without a file.
+    pub pruned_at_ms: Option<i64>,
 }
 
 /// A part of a stream that was not stored.
@@ -369,108 +417,4 @@ pub struct Owner {
     pub acquired_at_ms: i64,
     /// When it gave the domain back; null while it holds it or if it died.
     pub released_at_ms: Option<i64>,
-}
-
-/// One step of a commit. The steps of one commit happen together or not at all.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// Adds a task, or gives a known one another name and meta.
-    SaveTask(Task),
-    /// Adds a Run.
-    AddRun(Run),
-    /// Adds an operation in status `intent_registered` with its leases, and journals
-    /// `OPERATION_INTENT_REGISTERED`.
-    RegisterOperation(Box<NewOperation>),
-    /// Adds an operation of which nothing has run and nothing will, without leases and without
-    /// an event: its result follows in the same commit.
-    AddOperation(Box<NewOperation>),
-    /// Gives a registered operation its process and journals the transition to `active`.
-    ActivateOperation {
-        /// Which.
-        operation_id: String,
-        /// Who its process is.
-        process_identity: Value,
-        /// Who holds it.
-        holder: Value,
-    },
-    /// Journals the transition of an active operation to `stopping`.
-    StopOperation {
-        /// Which.
-        operation_id: String,
-        /// Why it is stopped.
-        reason: TerminationReason,
-    },
-    /// Keeps in which order the streams of an unfinished operation were read.
-    KeepOutputOrder {
-        /// Which.
-        operation_id: String,
-        /// The order, as the kernel writes it.
-        order: Vec<u8>,
-    },
-    /// Gives an unfinished operation its result; once.
-    FinishOperation(Box<Finish>),
-    /// Journals that a submission was answered from the record.
-    NoteReplay {
-        /// The operation that answered.
-        operation_id: String,
-        /// How.
-        mode: ReplayMode,
-        /// The Run that asked.
-        calling_run_id: String,
-        /// The Run the operation belongs to.
-        original_run_id: String,
-        /// The operation's status when it answered.
-        original_status: OperationStatus,
-    },
-    /// Ends a Run; a Run that has the same terminal status already is left alone.
-    EndRun {
-        /// Which.
-        run_id: String,
-        /// A terminal status.
-        status: RunStatus,
-        /// Why.
-        reason: TerminationReason,
-    },
-}
-
-/// A new operation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NewOperation {
-    /// See [`Operation::id`].
-    pub id: String,
-    /// See [`Operation::run_id`]; the Run must exist and must not have ended.
-    pub run_id: String,
-    /// See [`Operation::kind`].
-    pub kind: OperationKind,
-    /// See [`Operation::name`].
-    pub name: String,
-    /// See [`Operation::input_fingerprint`].
-    pub input_fingerprint: String,
-    /// Resources to lease with it; each must be free.
-    pub required_resources: Vec<String>,
-    /// See [`Operation::mutation_roots`].
-    pub mutation_roots: Vec<String>,
-    /// See [`Operation::capability_id`].
-    pub capability_id: Option<String>,
-    /// See [`Operation::timeout_ms`].
-    pub timeout_ms: Option<u64>,
-    /// See [`Operation::resource_budget`].
-    pub resource_budget: Option<Value>,
-    /// See [`Operation::spawn_gated`].
-    pub spawn_gated: Option<bool>,
-}
-
-/// A result.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finish {
-    /// The operation.
-    pub operation_id: String,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The result as JSON, without output text.
-    pub result: Value,
-    /// What is kept of its output.
-    pub outputs: Vec<Output>,
-    /// Whether its leases are freed; they are kept when its end cannot be proven.
-    pub release_resources: bool,
 }
