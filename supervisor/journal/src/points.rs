@@ -33,6 +33,8 @@ const fn kind(change: &Change) -> &'static str {
         Change::StopOperation { .. } => "stop",
         Change::KeepOutputOrder { .. } => "order",
         Change::FinishOperation(_) => "result",
+        Change::Adjudicate { .. } => "adjudicate",
+        Change::PruneOutput { .. } => "prune",
         Change::NoteReplay { .. } => "replay",
         Change::EndRun { .. } => "end-run",
     }
