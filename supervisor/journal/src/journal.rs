@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use crate::connection;
 use crate::error::StorageError;
 use crate::folder::DomainDir;
-use crate::lock::DomainLock;
+use crate::footing::Footing;
 use crate::main_file::MainFile;
 use crate::model::{Change, Lease, Operation, Owner};
 use crate::open::{self, OpenError, OpenOptions};
@@ -42,7 +42,7 @@ pub(crate) struct Parts {
     pub(crate) main: MainFile,
     pub(crate) claim: Claim,
     pub(crate) dir: DomainDir,
-    pub(crate) lock: DomainLock,
+    pub(crate) footing: Footing,
 }
 
 /// The events of one commit. Both are `None` when it had none.
@@ -94,11 +94,11 @@ impl Journal {
             main,
             claim,
             dir,
-            lock,
+            footing,
         } = parts;
         Self {
             queue: Queue::new(),
-            writer: Writer::new(writer, dir.database(), main.id(), lock, claim.owner.clone()),
+            writer: Writer::new(writer, dir.database(), footing, claim.owner.clone()),
             readings: Mutex::new(None),
             dir,
             domain_id: claim.domain_id,

@@ -113,7 +113,8 @@ pub(crate) fn standing(id: FileId, path: &Path) -> io::Result<Standing> {
     }
 }
 
-fn id_of(metadata: &fs::Metadata) -> FileId {
+/// What tells a file from any other.
+pub(crate) fn id_of(metadata: &fs::Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 

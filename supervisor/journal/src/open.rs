@@ -13,6 +13,7 @@ use xioflow_killpoint as killpoint;
 use crate::connection;
 use crate::error::{Fault, StorageError};
 use crate::folder::{DomainDir, Made};
+use crate::footing::Footing;
 use crate::header::{FileError, Header};
 use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
@@ -121,15 +122,14 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
     let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
     let (writer, version) = open_writer(&database)?;
     let claim = claim(&dir, &writer, version, &opening.lock, options)?;
-    connection::checkpoint_on_close(&writer)
-        .map_err(StorageError::context(&database, "configure"))?;
+    let footing = Footing::new(&dir, opening.lock, main.id())?;
     opening.made.keep();
     Ok(Journal::new(Parts {
         writer,
         main,
         claim,
         dir,
-        lock: opening.lock,
+        footing,
     }))
 }
 

@@ -1,7 +1,6 @@
 //! One batch of requests, one transaction: ownership first, then each request in a savepoint of
 //! its own, then one commit. `queue` says who runs it; `apply` says what a change does.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,9 +14,9 @@ use crate::apply::{self, ApplyError, Rejected, Span};
 use crate::clock;
 use crate::connection;
 use crate::error::{DataError, StorageError};
+use crate::fence::{self, FenceReason};
+use crate::footing::{Footing, Part, Slip};
 use crate::journal::CommitReceipt;
-use crate::lock::{DomainLock, Standing};
-use crate::main_file::{FileId, standing};
 use crate::model::{Change, Owner};
 use crate::owner;
 use crate::points;
@@ -58,38 +57,12 @@ pub enum CommitError {
     Abandoned,
 }
 
-/// How it became clear that the domain is lost.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FenceReason {
-    /// The lock file is gone, so anybody may have taken the domain.
-    #[error("its lock file was deleted")]
-    LockFileGone,
-    /// Another file lies where the lock file was.
-    #[error("its lock file was replaced")]
-    LockFileReplaced,
-    /// The database's file is gone, and what is written goes nowhere.
-    #[error("it was deleted")]
-    DatabaseGone,
-    /// Another file lies where the database was.
-    #[error("it was replaced by another file")]
-    DatabaseReplaced,
-    /// The owner row names somebody else.
-    #[error("epoch {ours} is over, {} is in force", found.as_ref().map_or_else(|| "none".to_owned(), |o| format!("{} of {}", o.epoch, o.owner_id)))]
-    Superseded {
-        /// Our epoch.
-        ours: i64,
-        /// The row as it is now.
-        found: Option<Owner>,
-    },
-}
-
 /// The write side of an open domain.
 #[derive(Debug)]
 pub(crate) struct Writer {
     connection: Mutex<Option<Connection>>,
     database: PathBuf,
-    database_id: FileId,
-    lock: DomainLock,
+    footing: Footing,
     owner: Owner,
     /// What every commit answers, once set.
     poison: Mutex<Option<CommitError>>,
@@ -110,15 +83,13 @@ impl Writer {
     pub(crate) fn new(
         connection: Connection,
         database: PathBuf,
-        database_id: FileId,
-        lock: DomainLock,
+        footing: Footing,
         owner: Owner,
     ) -> Self {
         Self {
             connection: Mutex::new(Some(connection)),
             database,
-            database_id,
-            lock,
+            footing,
             owner,
             poison: Mutex::new(None),
             counts: Counts::default(),
@@ -137,11 +108,22 @@ impl Writer {
     }
 
     fn transact(&self, batch: &[Vec<Change>]) -> Result<Vec<Answer>, CommitError> {
-        self.check_lock()?;
         let guard = locked(&self.connection);
         let Some(connection) = guard.as_ref() else {
             unreachable!("a commit borrows the journal, and closing consumes it");
         };
+        self.check_footing(connection)?;
+        let answers = self.transact_on(connection, batch);
+        // What has been committed is; a log that cannot be looked at is told of next time.
+        drop(self.footing.leave_log());
+        answers
+    }
+
+    fn transact_on(
+        &self,
+        connection: &Connection,
+        batch: &[Vec<Change>],
+    ) -> Result<Vec<Answer>, CommitError> {
         let begun = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
         let mut transaction = begun.map_err(|e| self.storage("write", e))?;
         self.check_row(&transaction)?;
@@ -161,7 +143,7 @@ impl Writer {
             .fetch_max(batch.len() as u64, Ordering::Relaxed);
         // Followers are told after the change has become visible. It is durable by now, so a
         // bell that will not ring is theirs to notice by their time limit, not a failed commit.
-        drop(self.lock.ring());
+        drop(self.footing.lock().ring());
         Ok(answers)
     }
 
@@ -206,36 +188,34 @@ impl Writer {
         Ok(Err(error))
     }
 
-    /// Whether this owner still has the domain, by lock file and owner row.
+    /// Whether this owner still has the domain, by its files and the owner row.
     pub(crate) fn check(&self) -> Result<(), CommitError> {
-        self.check_lock()?;
         match locked(&self.connection).as_ref() {
-            Some(connection) => self.check_row(connection),
+            Some(connection) => {
+                self.check_footing(connection)?;
+                self.check_row(connection)
+            }
             None => unreachable!("a check borrows the journal, and closing consumes it"),
         }
     }
 
-    fn check_lock(&self) -> Result<(), CommitError> {
+    /// Whether the files are those that were opened.
+    fn check_footing(&self, connection: &Connection) -> Result<(), CommitError> {
         if let Some(poison) = &*locked(&self.poison) {
             return Err(poison.clone());
         }
         // Not being able to look is no proof of loss: this batch fails, later ones may not.
-        let path = self.lock.path();
-        match self.lock.standing().map_err(|e| examined(path, e))? {
-            Standing::InPlace => self.check_database(),
-            Standing::Gone => Err(self.fenced(path, FenceReason::LockFileGone)),
-            Standing::Replaced => Err(self.fenced(path, FenceReason::LockFileReplaced)),
-        }
-    }
-
-    /// What is committed into a file that has no name any more is on no record.
-    fn check_database(&self) -> Result<(), CommitError> {
-        let path = &self.database;
-        match standing(self.database_id, path).map_err(|e| examined(path, e))? {
-            Standing::InPlace => Ok(()),
-            Standing::Gone => Err(self.fenced(path, FenceReason::DatabaseGone)),
-            Standing::Replaced => Err(self.fenced(path, FenceReason::DatabaseReplaced)),
-        }
+        let (part, slip) = match self.footing.look().map_err(examined)? {
+            None => return Ok(()),
+            Some(Slip::LogChanged) if log_is_empty(connection) => {
+                // Another program has asked SQLite to empty the log, after writing it back.
+                return self.footing.leave_log().map_err(examined);
+            }
+            Some(slip @ Slip::LogChanged) => (Part::Log, slip),
+            Some(slip @ (Slip::Gone(part) | Slip::Replaced(part))) => (part, slip),
+        };
+        let path = self.footing.path(part);
+        Err(self.fenced(path, fence::reason(slip, connection)))
     }
 
     fn fenced(&self, path: &Path, reason: FenceReason) -> CommitError {
@@ -299,10 +279,13 @@ impl Writer {
             return Ok(());
         };
         killpoint::pass(|| "close:before-release");
+        // Looked at once more: closing must not take away files that are another's by now.
+        drop(self.check_footing(&connection));
         let released = match &*locked(&self.poison) {
             Some(_) => Ok(()),
             None => connection::relax_commits(&connection)
-                .and_then(|()| owner::release(&connection, &self.owner, clock::now_ms())),
+                .and_then(|()| owner::release(&connection, &self.owner, clock::now_ms()))
+                .and_then(|()| connection::checkpoint_on_close(&connection)),
         };
         killpoint::pass(|| "close:released");
         let closed = connection.close().map_err(|(_, e)| e);
@@ -310,14 +293,18 @@ impl Writer {
         released
             .and(closed)
             .map_err(StorageError::context(&self.database, "close"))?;
-        self.lock
-            .clear_note()
-            .map_err(StorageError::context(self.lock.path(), "clear"))
+        let lock = self.footing.lock();
+        lock.clear_note()
+            .map_err(StorageError::context(lock.path(), "clear"))
     }
 }
 
-fn examined(path: &Path, error: io::Error) -> CommitError {
-    CommitError::Storage(Arc::new(StorageError::new(path, "examine", error)))
+fn examined(error: StorageError) -> CommitError {
+    CommitError::Storage(Arc::new(error))
+}
+
+fn log_is_empty(connection: &Connection) -> bool {
+    fence::log_frames(connection).is_ok_and(|log| log.is_empty())
 }
 
 impl sealed::Source for Writer {
