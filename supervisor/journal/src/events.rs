@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::{
-    Adjudication, OperationKind, OperationStatus, PruneReason, ReplayMode, RunStatus, Stream,
-    TerminationReason,
+    Adjudication, OperationKind, OperationStatus, Owner, PruneReason, ReplayMode, RunStatus,
+    Stream, TerminationReason,
 };
 
 /// What happened, with its facts.
@@ -62,6 +62,12 @@ pub(crate) enum Fact<'a> {
         sha256: Option<&'a str>,
         reason: PruneReason,
     },
+    /// The record that follows is no longer that of the file that it was copied from.
+    #[serde(rename_all = "camelCase")]
+    DomainCopied {
+        /// The owner that wrote the file that this one is a copy of, as far as it is known here.
+        of: &'a Owner,
+    },
     #[serde(rename_all = "camelCase")]
     ResourcesReleased {
         operation_id: &'a str,
@@ -84,6 +90,7 @@ impl Fact<'_> {
             Self::Replayed { .. } => "OPERATION_REPLAYED",
             Self::Adjudicated { .. } => "OPERATION_ADJUDICATED",
             Self::OutputPruned { .. } => "OUTPUT_PRUNED",
+            Self::DomainCopied { .. } => "DOMAIN_COPIED",
             Self::ResourcesReleased { .. } => "RESOURCES_RELEASED",
             Self::RunStatus { .. } => "RUN_STATUS_TRANSITION",
         }
@@ -114,4 +121,17 @@ pub(crate) fn append(
         payload,
         now_ms
     ])
+}
+
+/// Appends an event that is about no operation and no Run.
+pub(crate) fn append_of_domain(
+    connection: &Connection,
+    fact: &Fact<'_>,
+    now_ms: i64,
+) -> rusqlite::Result<i64> {
+    let domain = Subject {
+        run_id: None,
+        operation_id: None,
+    };
+    append(connection, &domain, fact, now_ms)
 }

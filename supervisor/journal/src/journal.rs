@@ -14,6 +14,7 @@ use crate::footing::Footing;
 use crate::main_file::MainFile;
 use crate::model::{Change, Lease, Operation, Owner};
 use crate::open::{self, OpenError, OpenOptions};
+use crate::origin::OpenedAs;
 use crate::owner::Claim;
 use crate::query::{Query, ReadError, sealed};
 use crate::queue::{Queue, locked};
@@ -29,6 +30,7 @@ pub struct Journal {
     dir: DomainDir,
     domain_id: String,
     owner: Owner,
+    opened_as: OpenedAs,
     // Dropped in this order: the connections, then the descriptor that must outlive them.
     /// Opened with the first question: a command that asks none does not pay for it.
     readings: Mutex<Option<Connection>>,
@@ -41,6 +43,7 @@ pub(crate) struct Parts {
     pub(crate) writer: Connection,
     pub(crate) main: MainFile,
     pub(crate) claim: Claim,
+    pub(crate) opened_as: OpenedAs,
     pub(crate) dir: DomainDir,
     pub(crate) footing: Footing,
 }
@@ -93,6 +96,7 @@ impl Journal {
             writer,
             main,
             claim,
+            opened_as,
             dir,
             footing,
         } = parts;
@@ -103,6 +107,7 @@ impl Journal {
             dir,
             domain_id: claim.domain_id,
             owner: claim.owner,
+            opened_as,
             _main: main,
         }
     }
@@ -160,6 +165,13 @@ impl Journal {
     #[must_use]
     pub fn claim(&self) -> &Owner {
         &self.owner
+    }
+
+    /// As what this opening found the database: the file of its last owner, or a copy of it. What
+    /// an earlier opening noticed of unfinished operations is in [`Query::inherited`].
+    #[must_use]
+    pub fn opened_as(&self) -> OpenedAs {
+        self.opened_as
     }
 
     /// What was done so far.

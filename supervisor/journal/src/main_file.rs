@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::header::HEADER_LEN;
 use crate::lock::Standing;
+use crate::origin::FileIdentity;
 
 /// Device and inode.
 pub(crate) type FileId = (u64, u64);
@@ -67,13 +68,17 @@ impl MainFile {
         self.id
     }
 
+    /// What tells this file from a copy of it.
+    pub(crate) fn identity(&self) -> io::Result<FileIdentity> {
+        let all = open_files();
+        let file = self.file(&all)?;
+        Ok(FileIdentity::of(&file.metadata()?))
+    }
+
     /// The first bytes of the file, up to [`HEADER_LEN`], and its length.
     pub(crate) fn read_header(&self) -> io::Result<(Vec<u8>, u64)> {
         let all = open_files();
-        let entry = all.iter().find(|e| e.id == self.id);
-        let file = entry
-            .and_then(|e| e.files.first())
-            .ok_or(io::ErrorKind::NotFound)?;
+        let file = self.file(&all)?;
         let mut bytes = vec![0; HEADER_LEN];
         let mut filled = 0;
         while filled < HEADER_LEN {
@@ -86,6 +91,12 @@ impl MainFile {
         }
         bytes.truncate(filled);
         Ok((bytes, file.metadata()?.len()))
+    }
+
+    fn file<'a>(&self, all: &'a [Entry]) -> io::Result<&'a File> {
+        let entry = all.iter().find(|e| e.id == self.id);
+        let file = entry.and_then(|e| e.files.first());
+        Ok(file.ok_or(io::ErrorKind::NotFound)?)
     }
 }
 

@@ -12,6 +12,7 @@ use xioflow_killpoint as killpoint;
 
 use crate::connection;
 use crate::error::{Fault, StorageError};
+use crate::events::{self, Fact};
 use crate::folder::{DomainDir, Made};
 use crate::footing::Footing;
 use crate::header::{FileError, Header};
@@ -19,6 +20,7 @@ use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
 use crate::main_file::MainFile;
 use crate::model::OwnerRole;
+use crate::origin::{self, FileIdentity, OpenedAs};
 use crate::owner::{self, Claim, DEFAULT_DOMAIN_ID};
 use crate::{clock, create, schema};
 
@@ -121,13 +123,21 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
     }
     let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
     let (writer, version) = open_writer(&database)?;
-    let claim = claim(&dir, &writer, version, &opening.lock, options)?;
+    let found = Found {
+        version,
+        is_new,
+        file: main
+            .identity()
+            .map_err(StorageError::context(&database, "examine"))?,
+    };
+    let (claim, opened_as) = claim(&dir, &writer, &found, &opening.lock, options)?;
     let footing = Footing::new(&dir, opening.lock, main.id())?;
     opening.made.keep();
     Ok(Journal::new(Parts {
         writer,
         main,
         claim,
+        opened_as,
         dir,
         footing,
     }))
@@ -225,6 +235,13 @@ pub(crate) fn has_content(path: &Path) -> Result<bool, StorageError> {
     }
 }
 
+/// The database as it was found.
+struct Found {
+    version: u32,
+    is_new: bool,
+    file: FileIdentity,
+}
+
 /// Opens the database and asks SQLite who it is, before the first write.
 fn open_writer(database: &Path) -> Result<(Connection, u32), OpenError> {
     let context = || StorageError::context(database, "open");
@@ -249,24 +266,22 @@ fn open_writer(database: &Path) -> Result<(Connection, u32), OpenError> {
 fn claim(
     dir: &DomainDir,
     writer: &Connection,
-    version: u32,
+    found: &Found,
     lock: &DomainLock,
     options: &OpenOptions,
-) -> Result<Claim, OpenError> {
+) -> Result<(Claim, OpenedAs), OpenError> {
     let database = dir.database();
     let context = || StorageError::context(&database, "write");
-    if version == schema::SCHEMA_VERSION {
+    if found.version == schema::SCHEMA_VERSION {
         connection::relax_commits(writer).map_err(context())?;
     }
     let transaction =
         Transaction::new_unchecked(writer, TransactionBehavior::Immediate).map_err(context())?;
-    schema::migrate(&transaction, version).map_err(context())?;
+    schema::migrate(&transaction, found.version).map_err(context())?;
     killpoint::pass(|| "claim:migrated");
-    let known = owner::read(&transaction)
-        .map_err(context())?
-        .map(|claim| claim.domain_id);
+    let known = owner::name(&transaction).map_err(context())?;
     let domain_id = choose_name(dir, known, options.domain_id.as_deref())?;
-    let claim = owner::take(&transaction, &domain_id, clock::now_ms()).map_err(context())?;
+    let (claim, opened_as) = take(&transaction, &domain_id, found).map_err(context())?;
     lock.write_note(&note(&claim, options.role))
         .map_err(StorageError::context(&dir.lock(), "write"))?;
     killpoint::pass(|| "claim:before-commit");
@@ -277,7 +292,35 @@ fn claim(
     })?;
     killpoint::pass(|| "claim:after-commit");
     connection::require_durable_commits(writer).map_err(context())?;
-    Ok(claim)
+    Ok((claim, opened_as))
+}
+
+/// Takes the domain, and remembers what of its record another file's owners wrote.
+fn take(
+    transaction: &Transaction<'_>,
+    domain_id: &str,
+    found: &Found,
+) -> rusqlite::Result<(Claim, OpenedAs)> {
+    let now_ms = clock::now_ms();
+    let opened_as = if found.is_new {
+        OpenedAs::New
+    } else {
+        origin::compare(owner::file(transaction)?, found.file)
+    };
+    if opened_as == OpenedAs::Copy
+        && let Some(original) = owner::read(transaction)?
+    {
+        events::append_of_domain(
+            transaction,
+            &Fact::DomainCopied {
+                of: &original.owner,
+            },
+            now_ms,
+        )?;
+    }
+    owner::mark_inherited(transaction, opened_as)?;
+    let claim = owner::take(transaction, domain_id, found.file, now_ms)?;
+    Ok((claim, opened_as))
 }
 
 fn choose_name(

@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::model::Owner;
+use crate::origin::{FileIdentity, OpenedAs};
 
 /// The name of a domain whose creator gave none.
 pub(crate) const DEFAULT_DOMAIN_ID: &str = "default";
@@ -38,11 +39,33 @@ fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
     })
 }
 
+/// The name of the domain, whatever the version of its schema.
+pub(crate) fn name(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    connection
+        .query_row("SELECT domain_id FROM owners", [], |row| row.get(0))
+        .optional()
+}
+
+/// The database's file as the last owner recorded it.
+pub(crate) fn file(connection: &Connection) -> rusqlite::Result<Option<FileIdentity>> {
+    let sql = "SELECT file_device, file_inode, file_born_ns FROM owners
+               WHERE file_device IS NOT NULL AND file_inode IS NOT NULL";
+    let file = |row: &Row<'_>| {
+        Ok(FileIdentity {
+            device: row.get::<_, i64>(0)?.cast_unsigned(),
+            inode: row.get::<_, i64>(1)?.cast_unsigned(),
+            born_ns: row.get(2)?,
+        })
+    };
+    connection.query_row(sql, [], file).optional()
+}
+
 /// Writes a new claim over the one before, with the next epoch. The caller holds the lock and
 /// has a write transaction open.
 pub(crate) fn take(
     connection: &Connection,
     domain_id: &str,
+    file: FileIdentity,
     now_ms: i64,
 ) -> rusqlite::Result<Claim> {
     let before = read(connection)?.map_or(0, |claim| claim.owner.epoch);
@@ -52,14 +75,34 @@ pub(crate) fn take(
     };
     let owner = &claim.owner;
     connection.execute(
-        "INSERT INTO owners (domain_id, owner_id, epoch, pid, hostname, acquired_at_ms, released_at_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL)
+        "INSERT INTO owners (domain_id, owner_id, epoch, pid, hostname, acquired_at_ms, released_at_ms,
+                             file_device, file_inode, file_born_ns)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, ?7, ?8, ?9)
          ON CONFLICT (domain_id) DO UPDATE SET
             owner_id = excluded.owner_id, epoch = excluded.epoch, pid = excluded.pid,
-            hostname = excluded.hostname, acquired_at_ms = excluded.acquired_at_ms, released_at_ms = NULL",
-        params![claim.domain_id, owner.owner_id, owner.epoch, owner.pid, owner.hostname, owner.acquired_at_ms],
+            hostname = excluded.hostname, acquired_at_ms = excluded.acquired_at_ms, released_at_ms = NULL,
+            file_device = excluded.file_device, file_inode = excluded.file_inode,
+            file_born_ns = excluded.file_born_ns",
+        params![
+            claim.domain_id, owner.owner_id, owner.epoch, owner.pid, owner.hostname, owner.acquired_at_ms,
+            file.device.cast_signed(), file.inode.cast_signed(), file.born_ns
+        ],
     )?;
     Ok(claim)
+}
+
+/// Marks what is recorded so far as the original's, or as written before the device had this
+/// number. The marks outlive the opening that noticed it: the next one finds its own file.
+pub(crate) fn mark_inherited(connection: &Connection, opened_as: OpenedAs) -> rusqlite::Result<()> {
+    let column = match opened_as {
+        OpenedAs::Copy => "copied_through",
+        OpenedAs::Renumbered => "renumbered_through",
+        OpenedAs::New | OpenedAs::Same | OpenedAs::Unrecorded => return Ok(()),
+    };
+    let sql =
+        format!("UPDATE owners SET {column} = (SELECT coalesce(max(ordinal), 0) FROM operations)");
+    connection.execute(&sql, [])?;
+    Ok(())
 }
 
 /// Marks the row released, if it is still `owner`'s.

@@ -8,9 +8,10 @@ use rusqlite::{Connection, Params, Row};
 use crate::error::{DataError, StorageError};
 use crate::header::FileError;
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
+use crate::origin::FileIdentity;
 use crate::rows::{self, RowError};
 use crate::schema::{ADJUDICATIONS_SINCE, OUTPUT_GAPS_SINCE, OUTPUT_ORDER_SINCE};
-use crate::upkeep::{self, OpenRun, StoredFile};
+use crate::upkeep::{self, Inherited, OpenRun, StoredFile};
 
 /// Why a domain could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -144,6 +145,20 @@ pub trait Query: sealed::Source + Sized {
     fn unadjudicated(&self, at_most: Option<usize>) -> Result<Vec<Operation>, ReadError> {
         self.with(|connection, path| {
             upkeep::unadjudicated(connection, limit(at_most)).map_err(|e| read_error(path, e))
+        })
+    }
+
+    /// Unfinished operations that were not recorded by an owner of this file, but in the file that
+    /// it is a copy of. Their processes may be somebody else's to watch over.
+    ///
+    /// A reader of a copy that no owner has opened yet answers what that owner will be told.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn inherited(&self) -> Result<Inherited, ReadError> {
+        self.with(|connection, path| {
+            let found = std::fs::metadata(path).map_err(StorageError::context(path, "examine"))?;
+            upkeep::inherited(connection, FileIdentity::of(&found)).map_err(|e| read_error(path, e))
         })
     }
 

@@ -1,12 +1,27 @@
 //! What recovery and pruning ask of a domain: Runs that are open, ends that nobody has decided
 //! about, stored files by age. Part of `query`; the rules of the changes that follow are in `apply`.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, Row, params};
 
 use crate::model::{Operation, Outcome, Run, RunStatus, Stream};
+use crate::origin::{self, FileIdentity, OpenedAs};
+use crate::owner;
 use crate::query::{collect, operation_columns, version};
 use crate::rows::{self, Key, RowError};
 use crate::schema::ADJUDICATIONS_SINCE;
+
+/// Unfinished operations that an owner of another file has recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inherited {
+    /// Those of a file that this one is a copy of. Nothing that is found of them is this
+    /// domain's: no process of theirs is to be signalled or waited for.
+    pub copied: BTreeSet<String>,
+    /// Those of this inode on a device that had another number. A process of theirs that still
+    /// lives shows that this is a snapshot, and is not this domain's either.
+    pub renumbered: BTreeSet<String>,
+}
 
 /// A Run that has not ended, with what decides how it can.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +99,40 @@ pub(crate) fn unadjudicated(
          ORDER BY ordinal LIMIT ?1"
     );
     collect(connection, &sql, [at_most], rows::operation)
+}
+
+pub(crate) fn inherited(
+    connection: &Connection,
+    found: FileIdentity,
+) -> Result<Inherited, RowError> {
+    if version(connection)? < ADJUDICATIONS_SINCE {
+        return Ok(Inherited::default());
+    }
+    let marks =
+        "SELECT coalesce(max(copied_through), 0), coalesce(max(renumbered_through), 0) FROM owners";
+    let (mut copied, mut renumbered): (i64, i64) =
+        connection.query_row(marks, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    match origin::compare(owner::file(connection)?, found) {
+        OpenedAs::Copy => copied = i64::MAX,
+        OpenedAs::Renumbered => renumbered = i64::MAX,
+        OpenedAs::New | OpenedAs::Same | OpenedAs::Unrecorded => {}
+    }
+    Ok(Inherited {
+        copied: unfinished_between(connection, 0, copied)?,
+        renumbered: unfinished_between(connection, copied, renumbered)?,
+    })
+}
+
+/// Ids of unfinished operations after one ordinal and up to another.
+fn unfinished_between(
+    connection: &Connection,
+    after: i64,
+    through: i64,
+) -> Result<BTreeSet<String>, RowError> {
+    let sql = "SELECT id FROM operations WHERE status <> 'done' AND ordinal > ?1 AND ordinal <= ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let ids = statement.query_map([after, through], |row| row.get(0))?;
+    Ok(ids.collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn open_runs(connection: &Connection) -> Result<Vec<OpenRun>, RowError> {
