@@ -50,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod artifacts;
 mod clock;
 mod connection;
 mod create;

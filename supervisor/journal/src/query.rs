@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Params, Row};
 
+use crate::artifacts;
 use crate::error::{DataError, StorageError};
 use crate::header::FileError;
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
@@ -185,6 +186,27 @@ pub trait Query: sealed::Source + Sized {
         self.with(|connection, path| {
             upkeep::stored_files(connection, after, limit(Some(at_most)))
                 .map_err(|e| read_error(path, e))
+        })
+    }
+
+    /// The output that is stored in a file of this name, given up or not. What of it is in the journal comes with it.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn output_in(&self, artifact: &str) -> Result<Option<Output>, ReadError> {
+        self.with(|connection, path| {
+            artifacts::output_in(connection, artifact).map_err(|e| read_error(path, e))
+        })
+    }
+
+    /// Names of the files that the newest `events` events say were given up, the oldest first. One whose remover
+    /// died before it could remove it is among them.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn pruned_lately(&self, events: u32) -> Result<Vec<String>, ReadError> {
+        self.with(|connection, path| {
+            artifacts::pruned_lately(connection, events).map_err(|e| read_error(path, e))
         })
     }
 
@@ -371,12 +393,17 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, RowError> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output>, RowError> {
-    let columns = match version(connection)? {
+/// The columns of an output, likewise.
+pub(crate) fn output_columns(connection: &Connection) -> Result<&'static str, RowError> {
+    Ok(match version(connection)? {
         ..OUTPUT_GAPS_SINCE => rows::OUTPUT_BEFORE_GAPS,
         OUTPUT_GAPS_SINCE..ADJUDICATIONS_SINCE => rows::OUTPUT_BEFORE_PRUNING,
         ADJUDICATIONS_SINCE.. => rows::OUTPUT,
-    };
+    })
+}
+
+fn output_rows(connection: &Connection, operation_id: &str) -> Result<Vec<Output>, RowError> {
+    let columns = output_columns(connection)?;
     let sql = format!(
         "SELECT {columns} FROM operation_outputs WHERE operation_id = ?1 ORDER BY stream DESC"
     );
@@ -404,7 +431,7 @@ fn all<T>(
     })
 }
 
-fn first_of<T>(
+pub(crate) fn first_of<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
