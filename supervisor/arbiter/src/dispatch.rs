@@ -1,5 +1,5 @@
-//! What a request means: which act follows, here on the loop or on another thread. `own`, `acts` and `answers`
-//! have them.
+//! What a request means: which act follows, here on the loop or on another thread. `own`, `acts`, `answers`
+//! and `upkeep` have them.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::client::Pending;
 use crate::connection::{Phase, Token};
 use crate::refusal;
 use crate::server::Server;
+use crate::upkeep;
 
 /// A line that was looked at: a request, and what a submission asks for.
 #[derive(Debug)]
@@ -150,6 +151,10 @@ impl Server {
             Method::ReadOutput => {
                 let asked = request.decode_params()?;
                 self.answer(token, pending, move |it| answers::output(it, &asked))
+            }
+            Method::Prune => {
+                let asked = request.decode_params()?;
+                self.answer(token, pending, move |it| upkeep::prune(it, &asked))
             }
             Method::LastReport => {
                 let LastReportOf {} = request.decode_params()?;

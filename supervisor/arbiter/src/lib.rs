@@ -31,7 +31,7 @@
 //!
 //! The files: `serve` is its life, `socket` its address, `server` the loop, `connection` and `outgoing` the two
 //! directions of one connection, `client` what other threads know of it; `reading` takes lines in turn, `dispatch`
-//! says which act of `own`, `acts` and `answers` follows, `questions` runs those that may take long; `exec` and
+//! says which act of `own`, `acts`, `answers` and `upkeep` follows, `questions` runs those that may take long; `exec` and
 //! `attach` carry out what lasts, `pass_on` and `chunks` bring output, `finish` the result, `events` the journal.
 //! `lost`, `idle`, `ending` and `inline` are pure rules, `limits` has the bounds and `budget` their sum.
 
@@ -71,6 +71,7 @@ mod server;
 mod session;
 mod shared;
 mod socket;
+mod upkeep;
 
 pub use options::{
     ArbiterOptions, DEFAULT_CLIENT_GRACE, DEFAULT_IDLE, DEFAULT_WAIT, DEFAULT_WARM_HELPERS,

@@ -35,6 +35,9 @@ pub struct ArbiterOptions {
     pub warm_helpers: usize,
     /// How many operations run at once; `None`: as many as are asked for.
     pub max_concurrent_operations: Option<usize>,
+    /// How many bytes stored output may take ([`xioflow_kernel::DomainOptions::max_artifact_bytes`]); `None`: as
+    /// many as without a word, and then none goes for new.
+    pub max_artifact_bytes: Option<u64>,
     /// How long to wait for another owner to give the domain up.
     pub wait: Duration,
     /// Ends it from outside, for signals.
@@ -49,6 +52,7 @@ impl Default for ArbiterOptions {
             helper: None,
             warm_helpers: DEFAULT_WARM_HELPERS,
             max_concurrent_operations: None,
+            max_artifact_bytes: None,
             wait: DEFAULT_WAIT,
             shutdown: None,
         }

@@ -6,7 +6,9 @@ use std::io;
 
 use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
-use xioflow_kernel::{ArbiterError, ExecuteError, NotActive, OutputError, RunError, StoredError};
+use xioflow_kernel::{
+    ArbiterError, ExecuteError, NotActive, OutputError, PruneError, RunError, StoredError,
+};
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
 
@@ -267,14 +269,37 @@ pub(crate) fn of_stored(error: &StoredError) -> Fault {
     refused(kind::JOURNAL_UNREADABLE, error)
 }
 
+/// Why stored output is not removed.
+pub(crate) fn of_prune(error: &PruneError) -> Fault {
+    match error {
+        PruneError::DomainClosed => refused(kind::DOMAIN_CLOSED, error),
+        PruneError::Remove { path, .. } => {
+            refused(kind::NOT_REMOVED, error).about("path", path.to_string_lossy())
+        }
+        PruneError::Folder { .. } => of_system(error),
+        PruneError::Commit(commit) => of_commit(commit, error),
+        PruneError::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        PruneError::Arbiter(_) => refused(kind::INTERNAL, error),
+    }
+}
+
 /// Why stored output has no answer.
 pub(crate) fn of_output(operation_id: &str, error: &OutputError) -> Fault {
-    let kind = match error {
-        OutputError::UnknownOperation { .. } => kind::NOT_FOUND,
-        OutputError::Journal(_) => kind::JOURNAL_UNREADABLE,
-        OutputError::File { .. } | OutputError::Record { .. } => kind::OUTPUT_UNREADABLE,
-    };
-    refused(kind, error).about("operationId", operation_id)
+    let of_kind = |kind| refused(kind, error).about("operationId", operation_id);
+    match error {
+        OutputError::UnknownOperation { .. } => of_kind(kind::NOT_FOUND),
+        OutputError::Journal(_) => of_kind(kind::JOURNAL_UNREADABLE),
+        OutputError::File { .. } | OutputError::Record { .. } => of_kind(kind::OUTPUT_UNREADABLE),
+        OutputError::Pruned {
+            stream,
+            pruned_at,
+            reason,
+            ..
+        } => of_kind(kind::OUTPUT_PRUNED)
+            .about("stream", stream.as_str())
+            .about("prunedAt", pruned_at.as_str())
+            .about("reason", reason.map(|reason| reason.as_str())),
+    }
 }
 
 /// There is no such operation.

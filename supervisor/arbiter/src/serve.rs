@@ -87,6 +87,9 @@ pub fn serve(
     if let Some(max) = options.max_concurrent_operations {
         domain = domain.max_concurrent_operations(max);
     }
+    if let Some(max) = options.max_artifact_bytes {
+        domain = domain.max_artifact_bytes(max);
+    }
     let domain = domain.open(folder)?;
     killpoint::pass(|| "arbiter:owned");
     let listener = Listener::bind(domain.folder())?;

@@ -12,9 +12,13 @@ use xioflow_rpc::kernel::Hello;
 use crate::duration::{Idle, parse_idle};
 use crate::exit::Code;
 use crate::failure::Failure;
+use crate::size::parse_size;
 
 /// Environment variable that says after how long an arbiter ends that this program starts.
 pub(crate) const IDLE_VARIABLE: &str = "XIOFLOW_ARBITER_IDLE";
+
+/// Environment variable that says how much stored output may take.
+const MAX_ARTIFACTS_VARIABLE: &str = "XIOFLOW_MAX_ARTIFACTS";
 
 /// What this program says of itself.
 pub(crate) fn hello() -> Hello {
@@ -44,7 +48,24 @@ pub(crate) fn starter() -> Result<Starter, Failure> {
     starter
         .variables
         .extend(helper.map(|path| (HELPER_VARIABLE.into(), path.into())));
+    let limit = max_artifacts(None)?.map(|max| max.to_string());
+    starter
+        .variables
+        .extend(limit.map(|max| (MAX_ARTIFACTS_VARIABLE.into(), max.into())));
     Ok(starter)
+}
+
+/// How much stored output may take, if that was said: by an option, or by the environment.
+pub(crate) fn max_artifacts(asked: Option<u64>) -> Result<Option<u64>, Failure> {
+    let named = env::var_os(MAX_ARTIFACTS_VARIABLE).filter(|text| !text.is_empty());
+    let Some(text) = named.filter(|_| asked.is_none()) else {
+        return Ok(asked);
+    };
+    let size = parse_size(&text.to_string_lossy());
+    size.map(Some).map_err(|why| {
+        let message = format!("{MAX_ARTIFACTS_VARIABLE} is no size: {why}");
+        Failure::new("usage", Code::Usage, message)
+    })
 }
 
 /// After how long it ends, if that was said.

@@ -1,21 +1,24 @@
 //! The command line, with the help that teaches it. The options of each verb are in the files below.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
 mod live;
+mod prune;
 mod read;
 mod run;
 
 pub(crate) use live::{ArbiterArgs, AttachArgs, CancelArgs, ShutdownArgs};
+pub(crate) use prune::PruneArgs;
 pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, StatusArgs};
 #[cfg(test)]
 use run::Confine;
 pub(crate) use run::{Descendants, Driver, RunArgs};
 
 const HELP: &str = "\
-Exit status of run, attach, cancel and shutdown: their own pages, such as `xioflow run --help`. Of the others:
+Exit status of run, attach, cancel, shutdown and prune: their own pages, such as
+`xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
   73  there is no domain, or it cannot be opened or read
@@ -35,10 +38,17 @@ pub(crate) struct Cli {
     /// Folder of the domain [default: $XIOFLOW_DOMAIN, else .xioflow at the top of the git work
     /// tree, else .xioflow here]
     #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) domain: Option<PathBuf>,
+    domain: Option<PathBuf>,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Cli {
+    /// The folder that was named.
+    pub(crate) fn domain(&self) -> Option<&Path> {
+        self.domain.as_deref()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,6 +69,8 @@ pub(crate) enum Verb {
     Events(EventsArgs),
     /// Say who owns the domain and what is going on in it
     Status(StatusArgs),
+    /// Remove stored output by age and size
+    Prune(PruneArgs),
     /// Say what this host can do, by doing it
     Doctor(DoctorArgs),
     /// End the domain's arbiter
@@ -78,6 +90,7 @@ impl Verb {
             Self::Logs(_) | Self::Arbiter(_) => false,
             Self::Events(args) => args.json,
             Self::Status(args) => args.json,
+            Self::Prune(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Shutdown(args) => args.json,
         }
@@ -102,6 +115,27 @@ mod tests {
         };
         assert!(!run.json);
         assert_eq!(run.command, ["make", "--json"]);
+    }
+
+    #[test]
+    fn pruning_is_told_what_may_go() {
+        let parsed = |words: &str| Cli::try_parse_from(words.split(' '));
+        assert!(parsed("xioflow prune").is_err());
+        assert!(parsed("xioflow prune --json").is_err());
+        for told in [
+            "--max-age 7d",
+            "--max-bytes 1GiB",
+            "--max-age 12h --max-bytes 0",
+            "--dry-run",
+        ] {
+            assert!(parsed(&format!("xioflow prune {told}")).is_ok(), "{told}");
+        }
+        for wrong in ["--max-age 7", "--max-bytes 1.5GiB", "--max-age -1d"] {
+            assert!(
+                parsed(&format!("xioflow prune {wrong}")).is_err(),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

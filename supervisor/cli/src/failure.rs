@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use xioflow_kernel::journal::{CommitError, OpenError, OwnerRole, ReadError, StorageError};
-use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError};
+use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError, PruneError};
 
 use crate::exit::Code;
 use crate::output;
@@ -31,6 +31,9 @@ pub(crate) struct Failure {
 
 /// The kind of a failure to open a domain that somebody owns.
 pub(crate) const DOMAIN_LOCKED: &str = "domain_locked";
+
+/// The kind of a failure to read output that was removed to make room.
+pub(crate) const OUTPUT_PRUNED: &str = "output_pruned";
 
 /// How many files `run` has open at once at most, rounded up. With less than that allowed, that is
 /// what is wrong, also where a cause does not say so.
@@ -244,7 +247,7 @@ impl From<ExecuteError> for Failure {
     }
 }
 
-fn commit_failure(commit: &CommitError, error: &ExecuteError) -> Failure {
+fn commit_failure(commit: &CommitError, error: &(dyn Error + 'static)) -> Failure {
     match commit {
         CommitError::Fenced { .. } => Failure::of("fenced", Code::Busy, error),
         _ => Failure::of("journal_failed", Code::Internal, error)
@@ -258,10 +261,26 @@ impl From<OutputError> for Failure {
             OutputError::UnknownOperation { .. } => Self::of("not_found", Code::No, &error)
                 .hint("`xioflow list` shows those that there are"),
             OutputError::Journal(error) => error.into(),
+            OutputError::Pruned { .. } => Self::of(OUTPUT_PRUNED, Code::No, &error)
+                .hint("the operation's result still has its hash and its length"),
             OutputError::File { .. } | OutputError::Record { .. } => {
                 Self::of("output_unreadable", Code::Internal, &error)
                     .hint("the operation's result still has its hash and its length")
             }
+        }
+    }
+}
+
+impl From<PruneError> for Failure {
+    fn from(error: PruneError) -> Self {
+        match error {
+            PruneError::DomainClosed => Self::of("domain_closed", Code::Busy, &error),
+            PruneError::Folder { .. } => Self::of("domain_unavailable", Code::CannotOpen, &error),
+            PruneError::Remove { .. } => Self::of("not_removed", Code::Internal, &error)
+                .hint("once what the cause names is mended, pruning again removes it"),
+            PruneError::Commit(ref commit) => commit_failure(commit, &error),
+            PruneError::Read(error) => error.into(),
+            PruneError::Arbiter(error) => Self::of_arbiter(&error),
         }
     }
 }

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Verb::Logs(logs) => commands::logs::run(&cli, logs),
         Verb::Events(events) => commands::events::run(&cli, events),
         Verb::Status(status) => commands::status::run(&cli, status),
+        Verb::Prune(prune) => commands::prune::run(&cli, prune),
         Verb::Doctor(doctor) => commands::doctor::run(&cli, doctor),
         Verb::Shutdown(shutdown) => commands::shutdown::run(&cli, shutdown),
         Verb::Arbiter(arbiter) => commands::arbiter::run(&cli, arbiter),

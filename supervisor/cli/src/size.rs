@@ -33,9 +33,42 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A size for people: in the largest unit of which there is one, with a digit behind the point.
+pub(crate) fn format_size(bytes: u64) -> String {
+    let binary = [
+        (1 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
+    let unit = binary.into_iter().find(|(factor, _)| bytes >= *factor);
+    match unit {
+        Some((factor, name)) => {
+            let tenths = u128::from(bytes) * 10 / u128::from(factor);
+            format!("{}.{} {name}", tenths / 10, tenths % 10)
+        }
+        None if bytes == 1 => "1 byte".to_owned(),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_one_digit_behind_the_point() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1536, "1.5 KiB"),
+            ((1 << 30) - 1, "1023.9 MiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(format_size(bytes), shown);
+        }
+    }
 
     #[test]
     fn units_are_what_they_say() {

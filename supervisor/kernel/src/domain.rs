@@ -4,7 +4,7 @@ mod options;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ use crate::flight::{Flight, Flights, InFlight};
 use crate::helper::{HelperPatience, Helpers};
 use crate::operation::{Attachment, Membership, OperationBuilder};
 use crate::output::{ArtifactBytes, Artifacts, OutputError, OutputReader};
+use crate::prune::{PruneError, PruneOptions, Pruned};
 use crate::recovery::Decision;
 use crate::remote::{ArbiterInfo, Attached};
 use crate::result::OperationResult;
@@ -52,6 +53,9 @@ pub(crate) struct Inner {
     pub(crate) helpers: Helpers,
     pub(crate) adopts_orphans: bool,
     pub(crate) patience: HelperPatience,
+    /// Whether the limit of the artifacts folder was set by the host, so that old output goes for new.
+    pub(crate) has_quota: bool,
+    pruning: Mutex<()>,
     folder: PathBuf,
 }
 
@@ -79,6 +83,12 @@ impl Inner {
             return Err(NotActive::AlreadyCompleted { operation_id });
         }
         flight.ok_or(NotActive::NotFound { operation_id })
+    }
+
+    /// Keeps other prunings out for as long as it lives.
+    pub(crate) fn pruning(&self) -> MutexGuard<'_, ()> {
+        // It guards no value: what one that panicked left is in the folder and in the journal.
+        self.pruning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cancel(
@@ -392,6 +402,40 @@ impl Domain {
         match &self.backend {
             Backend::Own(inner) => Ok(inner.artifacts.budget().now()),
             Backend::Attached(attached) => attached.artifact_bytes(),
+        }
+    }
+
+    /// Removes stored output for its age and its size, the oldest result first. What an operation needs
+    /// that has not ended, or whose end is unknown, stays, and so does what nothing in the record explains.
+    ///
+    /// The record of an operation stays, with the length and the hash of what it printed; reading its
+    /// output then gives [`OutputError::Pruned`]. Whoever has a file open goes on reading it.
+    ///
+    /// # Errors
+    /// [`PruneError`] says by cause what it stopped at. What had been removed before stays so.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::journal::Stream;
+    /// use xioflow_kernel::{Command, OutputError, PruneOptions};
+    ///
+    /// let lines = Command::new("/bin/sh").args(["-c", "seq 1 20000"]).inherit_env();
+    /// domain.operation(lines)?.id("count").run()?;
+    ///
+    /// let options = PruneOptions { max_bytes: Some(0), ..PruneOptions::default() };
+    /// let pruned = domain.prune(&options)?;
+    /// assert_eq!(pruned.removed[0].operation_id, "count");
+    /// let output = domain.output("count", Stream::Stdout);
+    /// assert!(matches!(output, Err(OutputError::Pruned { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prune(&self, options: &PruneOptions) -> Result<Pruned, PruneError> {
+        match &self.backend {
+            Backend::Own(inner) => inner.prune(options),
+            Backend::Attached(attached) => attached.prune(options),
         }
     }
 

@@ -70,6 +70,7 @@ mod observe;
 mod operation;
 mod output;
 mod plain_file;
+mod prune;
 mod recovery;
 mod remote;
 mod resources;
@@ -102,6 +103,9 @@ pub use operation::{
 pub use output::{
     ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputError,
     OutputOrder, OutputReader, Piece, Subscription, artifact_name,
+};
+pub use prune::{
+    KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,
 };
 pub use recovery::{Decision, Verdict};
 pub use remote::{Arbiter, ArbiterInfo};

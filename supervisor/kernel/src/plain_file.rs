@@ -36,7 +36,8 @@ pub(crate) fn open_in(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<F
     }
 }
 
-fn name_of(kind: FileType) -> &'static str {
+/// What a thing that is no plain file is, in a word.
+pub(crate) fn name_of(kind: FileType) -> &'static str {
     match kind {
         FileType::Directory => "folder",
         FileType::Fifo => "pipe",

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xioflow_journal::{Gap, Outcome, Output, Stream, TerminationReason};
 
 use crate::names::{errno_name, errno_text};
+use crate::views;
 
 /// How the tree of a command was found after its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,10 +251,17 @@ pub struct OperationResult {
     /// The same for standard error.
     pub stderr_hash: Option<String>,
     /// File in the artifacts folder that holds all of it, or everything before the gap; null when
-    /// the journal holds what is stored.
+    /// the journal holds what is stored, and when the file was pruned.
     pub stdout_ref: Option<String>,
     /// The same for standard error.
     pub stderr_ref: Option<String>,
+    /// When the file was removed to make room, RFC 3339; null while it is there, and where there never was one. Its
+    /// length and its hash stay as they were.
+    #[serde(default)]
+    pub stdout_pruned_at: Option<String>,
+    /// The same for standard error.
+    #[serde(default)]
+    pub stderr_pruned_at: Option<String>,
     /// The part that was printed and not stored, because the room for it was used up, as offsets in
     /// the stream; null when all is stored. What came after it is in the journal.
     pub stdout_gap: Option<Gap>,
@@ -400,7 +408,8 @@ impl OperationResult {
             stdout_bytes, stderr_bytes = output.total_bytes;
             stdout_lines, stderr_lines = output.lines;
             stdout_hash, stderr_hash = output.sha256;
-            stdout_ref, stderr_ref = output.artifact;
+            stdout_ref, stderr_ref = output.artifact.filter(|_| output.pruned_at_ms.is_none());
+            stdout_pruned_at, stderr_pruned_at = output.pruned_at_ms.map(views::time);
             stdout_gap, stderr_gap = output.gap;
             stdout_spill_error, stderr_spill_error = output.spill_error;
         }

@@ -3,7 +3,7 @@
 //!
 //! - `envelope` is the outermost shape of a message, the same for every method;
 //! - `text` carries strings of the system, which need not be UTF-8;
-//! - `kernel`, `domain`, `operation` and `journal` have the methods, each with the types of its
+//! - `kernel`, `domain`, `operation`, `upkeep` and `journal` have the methods, each with the types of its
 //!   parameters and its result;
 //! - `piece` is output in frames, the one thing that is no line;
 //! - `refusal` is why a request was not carried out;
@@ -29,6 +29,7 @@ pub mod refusal;
 pub mod schema;
 pub mod start;
 pub mod text;
+pub mod upkeep;
 
 /// Version of the protocol. Another one is a named refusal of `kernel.hello`.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -70,6 +70,8 @@ names! {
         ListOperations = "op.list",
         /// [`crate::operation::ReadOutput`] to [`crate::operation::OutputRead`].
         ReadOutput = "artifacts.read",
+        /// [`crate::upkeep::Prune`] to [`crate::upkeep::Pruned`].
+        Prune = "artifacts.prune",
         /// [`crate::domain::LastReportOf`] to [`crate::domain::LastReport`].
         LastReport = "recovery.lastReport",
         /// [`crate::journal::ReadEvents`] to [`crate::journal::Events`].

@@ -205,6 +205,11 @@ pub mod kind {
         JOURNAL_UNREADABLE = "journal_unreadable";
         /// Stored output could not be read. Subject: `operationId`.
         OUTPUT_UNREADABLE = "output_unreadable";
+        /// Stored output was removed to make room; its record stays. Subject: `operationId`, `stream`,
+        /// `prunedAt`, `reason`.
+        OUTPUT_PRUNED = "output_pruned";
+        /// A file of stored output could not be removed. Subject: `path`.
+        NOT_REMOVED = "not_removed";
         /// The operation ended and its result could not be recorded. Subject: `result`.
         NOT_RECORDED = "not_recorded";
         /// The arbiter broke a rule of its own.

@@ -7,6 +7,7 @@ use xioflow_arbiter::DEFAULT_WARM_HELPERS;
 
 use crate::count::parse_count;
 use crate::duration::{Idle, parse_duration, parse_idle};
+use crate::size::parse_size;
 
 const ATTACH_HELP: &str = "\
 Exit status: that of the operation, as with `run`. Of its own:
@@ -101,6 +102,12 @@ pub(crate) struct ArbiterArgs {
     /// How many operations run at once; others wait, as for a lease [default: as many as are asked for]
     #[arg(long, value_name = "N", value_parser = parse_count::<usize>)]
     pub(crate) max_operations: Option<usize>,
+
+    /// How much stored output may take: where little of it is left, the oldest that nothing needs is removed
+    /// before an operation begins. $XIOFLOW_MAX_ARTIFACTS says it too, also for an arbiter that `run`
+    /// starts [default: 32GiB, and nothing is removed]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_artifacts: Option<u64>,
 
     /// How many helpers are started before there is work for them
     #[arg(long, value_name = "N", default_value_t = DEFAULT_WARM_HELPERS, value_parser = parse_count::<usize>)]

@@ -90,6 +90,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
     pub(crate) max_stored: u64,
 
+    /// With --no-arbiter: how much the stored output of the domain may take, as of `xioflow arbiter`
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "no_arbiter")]
+    pub(crate) max_artifacts: Option<u64>,
+
     /// What becomes of processes that outlive the command
     #[arg(long, value_enum, default_value_t = Descendants::Stop)]
     pub(crate) descendants: Descendants,

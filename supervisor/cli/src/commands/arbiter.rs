@@ -12,7 +12,7 @@ use xioflow_rpc::start::StartFault;
 use crate::args::{ArbiterArgs, Cli};
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::{domain, output, signals};
+use crate::{arbiter, domain, output, signals};
 
 pub(crate) fn run(cli: &Cli, args: &ArbiterArgs) -> Result<Code, Failure> {
     // Before anything else: its standard input and output are not what they seem.
@@ -34,7 +34,7 @@ pub(crate) fn run(cli: &Cli, args: &ArbiterArgs) -> Result<Code, Failure> {
 }
 
 fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), Failure> {
-    let folder = domain::locate(cli.domain.as_deref())?;
+    let folder = domain::locate(cli.domain())?;
     let shutdown = ShutdownHandle::new().map_err(|error| {
         Failure::of_act(
             "system",
@@ -50,6 +50,7 @@ fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), F
         wait: args.wait.unwrap_or_else(|| wait_for(&folder)),
         warm_helpers: args.warm_helpers,
         max_concurrent_operations: args.max_operations,
+        max_artifact_bytes: arbiter::max_artifacts(args.max_artifacts)?,
         shutdown: Some(shutdown),
         ..ArbiterOptions::default()
     };

@@ -17,7 +17,7 @@ use crate::signals;
 use crate::{arbiter, domain, output};
 
 pub(crate) fn run(cli: &Cli, args: &AttachArgs) -> Result<Code, Failure> {
-    let folder = domain::locate(cli.domain.as_deref())?;
+    let folder = domain::locate(cli.domain())?;
     if let Some(code) = from_record(&folder, args)? {
         return Ok(code);
     }

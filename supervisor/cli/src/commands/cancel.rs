@@ -22,7 +22,7 @@ struct Cancelled<'a> {
 }
 
 pub(crate) fn run(cli: &Cli, args: &CancelArgs) -> Result<Code, Failure> {
-    let folder = domain::locate(cli.domain.as_deref())?;
+    let folder = domain::locate(cli.domain())?;
     let id = &args.operation;
     let Some(domain) = arbiter::attached(&folder)? else {
         return Err(not_served(&folder, id)?);

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 pub(crate) fn run(cli: &Cli, args: &DoctorArgs) -> Result<Code, Failure> {
     let report = examine(&DoctorOptions {
         helper: find_helper().map_err(|error| error.to_string()),
-        domain: domain::locate(cli.domain.as_deref())?,
+        domain: domain::locate(cli.domain())?,
         work_dir: env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
     });
     let printed = if args.json {

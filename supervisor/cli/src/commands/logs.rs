@@ -13,7 +13,7 @@ use xioflow_kernel::{Extent, OutputError, OutputReader, TextFilter};
 use super::{follow, reader};
 use crate::args::{Cli, LogsArgs};
 use crate::exit::Code;
-use crate::failure::Failure;
+use crate::failure::{Failure, OUTPUT_PRUNED};
 use crate::output;
 use crate::range::Lines;
 
@@ -50,7 +50,11 @@ pub(crate) fn print_recorded(domain: &Path, operation_id: &str) -> Result<(), Fa
 pub(crate) fn print_rest(domain: &Path, operation_id: &str, from: [u64; 2]) -> Result<(), Failure> {
     for (stream, from) in [Stream::Stdout, Stream::Stderr].into_iter().zip(from) {
         let mut log = Log::new(Reader::open(domain)?, operation_id, stream, stream);
-        conclude(log.print(&Part::From(from), false))?;
+        match conclude(log.print(&Part::From(from), false)) {
+            // Its result is what was asked for, and that is there.
+            Err(failure) if failure.kind() == OUTPUT_PRUNED => output::complain(failure.message()),
+            printed => drop(printed?),
+        }
     }
     Ok(())
 }

@@ -11,6 +11,8 @@ mod follow;
 pub(crate) mod list;
 pub(crate) mod logs;
 mod lost;
+mod owning;
+pub(crate) mod prune;
 mod report;
 pub(crate) mod run;
 pub(crate) mod show;
@@ -26,7 +28,7 @@ use crate::failure::Failure;
 
 /// Opens the domain for reading.
 fn reader(cli: &Cli) -> Result<Reader, Failure> {
-    Ok(Reader::open(domain::locate(cli.domain.as_deref())?)?)
+    Ok(Reader::open(domain::locate(cli.domain())?)?)
 }
 
 /// The operation of this id.

@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: u32 = 3;
 pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
     submission::refuse_what_is_not_there(args)?;
     let command = submission::command(args)?;
-    let folder = domain::locate(cli.domain.as_deref())?;
+    let folder = domain::locate(cli.domain())?;
     let mut attempt = 1;
     loop {
         match submit(&folder, command.clone(), args) {
@@ -87,6 +87,10 @@ fn follow(
 fn open(folder: &Path, args: &RunArgs) -> Result<Domain, Failure> {
     let options = DomainOptions::default().warm_helpers(0).adopt_orphans(true);
     let owning = options.clone().arbiter(Arbiter::Never);
+    let owning = match arbiter::max_artifacts(args.max_artifacts)? {
+        Some(max) => owning.max_artifact_bytes(max),
+        None => owning,
+    };
     let options = match args.no_arbiter {
         true => owning.clone(),
         false => options.arbiter(Arbiter::Start(arbiter::starter()?)),

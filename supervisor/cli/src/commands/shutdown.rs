@@ -26,7 +26,7 @@ struct Ended {
 }
 
 pub(crate) fn run(cli: &Cli, args: &ShutdownArgs) -> Result<Code, Failure> {
-    let folder = domain::locate(cli.domain.as_deref())?;
+    let folder = domain::locate(cli.domain())?;
     let ended = match arbiter::connect_to_end(&folder)? {
         Some(connection) => end(connection, args)?,
         None => {

@@ -20,7 +20,7 @@ fn code_of(kind: &str) -> Code {
         | kind::FENCED
         | kind::DOMAIN_CLOSED => Code::Busy,
         kind::INVALID => Code::Usage,
-        kind::NOT_FOUND | kind::ALREADY_COMPLETED => Code::No,
+        kind::NOT_FOUND | kind::ALREADY_COMPLETED | kind::OUTPUT_PRUNED => Code::No,
         kind::OPERATION_ID_CONFLICT => Code::IdConflict,
         kind::RECOVERY_REQUIRED => Code::Indeterminate,
         kind::JOIN_ABANDONED => Code::Command(130),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -17,6 +17,7 @@ use crate::flight::Flights;
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
+use crate::prune;
 use crate::recovery;
 use crate::remote::{self, Arbiter, Attached};
 use crate::unrecorded::Unrecorded;
@@ -58,7 +59,7 @@ pub struct DomainOptions {
     concurrent_max: Option<usize>,
     adopt_orphans: bool,
     patience: HelperPatience,
-    max_artifact_bytes: u64,
+    max_artifact_bytes: Option<u64>,
     role: OwnerRole,
     arbiter: Arbiter,
 }
@@ -72,7 +73,7 @@ impl Default for DomainOptions {
             concurrent_max: None,
             adopt_orphans: false,
             patience: HelperPatience::default(),
-            max_artifact_bytes: DEFAULT_MAX_ARTIFACT_BYTES,
+            max_artifact_bytes: None,
             role: OwnerRole::Embedded,
             arbiter: Arbiter::default(),
         }
@@ -135,9 +136,13 @@ impl DomainOptions {
     /// When it is used up, commands go on; of each stream 64 KiB are still stored, in the journal,
     /// and its result names the gap. While an operation runs, up to 48 KiB of each stream may stand
     /// in the folder beyond this number.
+    ///
+    /// A number that was set is a quota: where an operation would find little room left of it, the oldest output
+    /// that nothing needs is removed first, at most 64 files for each ([`Domain::prune`] says what is needed).
+    /// Without it nothing is ever removed that nobody asked to remove.
     #[must_use]
     pub fn max_artifact_bytes(mut self, max: u64) -> Self {
-        self.max_artifact_bytes = max;
+        self.max_artifact_bytes = Some(max);
         self
     }
 
@@ -251,7 +256,10 @@ impl DomainOptions {
             ..OpenOptions::default()
         };
         let journal = Journal::open(&folder, &options)?;
-        let artifacts = open_artifacts(folder.join("artifacts"), self.max_artifact_bytes)?;
+        let max_bytes = self
+            .max_artifact_bytes
+            .unwrap_or(DEFAULT_MAX_ARTIFACT_BYTES);
+        let artifacts = open_artifacts(folder.join("artifacts"), max_bytes)?;
         let (holders, holders_path) = open_holders(folder.join("holders"))?;
         let recovered =
             recovery::recover(&journal, &artifacts, &holders_path).map_err(|source| {
@@ -260,6 +268,12 @@ impl DomainOptions {
                     source: Box::new(source),
                 }
             })?;
+        prune::finish_interrupted(&journal, &artifacts).map_err(|source| {
+            DomainError::Recovery {
+                path: folder.clone(),
+                source: Box::new(source.into()),
+            }
+        })?;
         let leases = restore_leases(&journal, self.concurrent_max).map_err(|source| {
             DomainError::Recovery {
                 path: folder.clone(),
@@ -276,6 +290,8 @@ impl DomainOptions {
             helpers,
             adopts_orphans: self.adopt_orphans,
             patience: self.patience,
+            has_quota: self.max_artifact_bytes.is_some(),
+            pruning: Mutex::new(()),
             folder,
         };
         Ok(Domain {

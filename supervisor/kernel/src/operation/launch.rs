@@ -102,6 +102,7 @@ pub(super) fn launch(
         }
         Err(NotOpened::TimedOut) => return record::timed_out_before_launch(inner, admitted),
     };
+    inner.make_room();
     let mut gated = match bring_to_gate(inner, &admitted, stdin.as_ref())? {
         Ok(gated) => gated,
         Err(failure) => {

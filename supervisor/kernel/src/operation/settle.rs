@@ -402,6 +402,8 @@ impl OperationResult {
             stderr_hash: None,
             stdout_ref: None,
             stderr_ref: None,
+            stdout_pruned_at: None,
+            stderr_pruned_at: None,
             stdout_gap: None,
             stderr_gap: None,
             stdout_spill_error: None,

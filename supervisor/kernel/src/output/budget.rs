@@ -16,6 +16,13 @@ pub struct ArtifactBytes {
     pub max: u64,
 }
 
+impl ArtifactBytes {
+    /// Bytes that are left.
+    pub(crate) fn free(&self) -> u64 {
+        self.max.saturating_sub(self.used)
+    }
+}
+
 /// A number of bytes that is handed out and given back.
 #[derive(Debug)]
 pub(crate) struct DiskBudget {

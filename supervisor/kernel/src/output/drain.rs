@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use xioflow_journal::{Output, Stream};
 
 use super::feeds::Feeds;
+use super::folder::Artifacts;
 use super::head_tail::{HeadTail, Kept};
-use super::spool::{Artifacts, Spool};
+use super::spool::Spool;
 use super::store::{Finished, Store};
 use super::stored::read_back;
 

@@ -1,77 +1,23 @@
-//! The file of one stream, from its first byte on, and the folder of such files.
+//! The file of one stream, from its first byte on. The folder that it is in is `folder`.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat, unlinkat};
 use sha2::{Digest, Sha256};
 use xioflow_journal::{Output, Stream};
 use xioflow_killpoint as killpoint;
 
-use super::budget::DiskBudget;
 use super::digest::hex;
+use super::folder::Artifacts;
 use super::head_tail::{HeadTail, Kept};
 use super::lines::LineCount;
 use crate::plain_file;
 
 /// Names longer than this are encoded; with the suffix they stay below the 255 bytes of a file name.
 const READABLE_NAME_MAX: usize = 120;
-
-/// The folder of stored output, held open so that nothing can be put in its place.
-#[derive(Debug)]
-pub(crate) struct Artifacts {
-    folder: OwnedFd,
-    path: PathBuf,
-    budget: Arc<DiskBudget>,
-}
-
-impl Artifacts {
-    /// Opens the folder, which may hold `max_bytes`, and counts what is in it.
-    pub(crate) fn open(path: PathBuf, max_bytes: u64) -> io::Result<Self> {
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
-        let folder = rustix::fs::open(&path, flags, Mode::empty())?;
-        let budget = Arc::new(DiskBudget::new(max_bytes, stored_bytes(&folder)?));
-        Ok(Self {
-            folder,
-            path,
-            budget,
-        })
-    }
-
-    /// What its files may take and take now.
-    pub(crate) fn budget(&self) -> &Arc<DiskBudget> {
-        &self.budget
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Flushes the folder itself, so that a file in it is found after a power loss.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.folder)?)
-    }
-}
-
-/// The length of all files in a folder. One that goes away meanwhile counts nothing.
-fn stored_bytes(folder: &OwnedFd) -> io::Result<u64> {
-    let mut sum = 0;
-    for entry in Dir::read_from(folder)? {
-        match statat(folder, entry?.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
-                sum += u64::try_from(stat.st_size).unwrap_or(0);
-            }
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(sum)
-}
 
 /// The beginning of the file names of one operation.
 ///
@@ -149,13 +95,14 @@ impl Spool {
         // Exclusive: a file that is there already is somebody's, whatever its name.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         killpoint::pass(|| "spool:before-create");
-        let file = openat(&self.artifacts.folder, &self.name, flags, Mode::from(0o600))?;
+        let folder = self.artifacts.descriptor();
+        let file = openat(folder, &self.name, flags, Mode::from(0o600))?;
         killpoint::pass(|| "spool:after-create");
         Ok(File::from(file))
     }
 
     fn fail(&mut self, act: &str, error: &io::Error) {
-        let path = self.artifacts.path.join(&self.name);
+        let path = self.artifacts.path().join(&self.name);
         self.error = Some(format!("failed to {act} {}: {error}", path.display()));
     }
 
@@ -204,13 +151,13 @@ impl Spool {
         let len = file.metadata().map_or(0, |metadata| metadata.len());
         let removed = fstat(file).and_then(|ours| {
             let found = statat(
-                &self.artifacts.folder,
+                self.artifacts.descriptor(),
                 &self.name,
                 AtFlags::SYMLINK_NOFOLLOW,
             )?;
             if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino) {
                 killpoint::pass(|| "spool:before-remove");
-                unlinkat(&self.artifacts.folder, &self.name, AtFlags::empty())?;
+                unlinkat(self.artifacts.descriptor(), &self.name, AtFlags::empty())?;
                 killpoint::pass(|| "spool:after-remove");
             }
             Ok(())
@@ -245,7 +192,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     };
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
     let mut lines = LineCount::default();
-    let read = match plain_file::open_in(&artifacts.folder, &name) {
+    let read = match plain_file::open_in(artifacts.descriptor(), &name) {
         Ok(file) => hash_file(file, &mut kept, &mut lines),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => Err(error),
@@ -258,7 +205,7 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
             output.artifact = Some(name);
         }
         Err(error) => {
-            let path = artifacts.path.join(&name);
+            let path = artifacts.path().join(&name);
             output.spill_error = Some(format!("failed to read {}: {error}", path.display()));
         }
     }
@@ -339,7 +286,7 @@ mod tests {
         let mut spool = Spool::new(artifacts, "op", Stream::Stdout);
         assert!(spool.write(&[b'x'; 10_000]));
         let followed = spool.handle().unwrap();
-        spool.fail("write", &io::Error::from(Errno::NOSPC));
+        spool.fail("write", &io::Error::from(rustix::io::Errno::NOSPC));
         assert_eq!(spool.discard(), 0);
         assert_eq!(followed.metadata().unwrap().len(), 0);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

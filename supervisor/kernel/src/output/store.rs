@@ -6,10 +6,11 @@ use std::sync::Arc;
 use xioflow_journal::{Gap, Output, Stream};
 
 use super::digest::StreamHash;
+use super::folder::Artifacts;
 use super::head_tail::Kept;
 use super::lines::LineCount;
 use super::room::{CONTENT_MAX_BYTES, Room};
-use super::spool::{Artifacts, Spool};
+use super::spool::Spool;
 use super::tail::{StoredSoFar, Tail};
 
 /// What is stored of one stream.

@@ -1,19 +1,24 @@
 //! Reads what is stored of one stream, by offsets of the stream: from the journal, from a file,
 //! while the operation runs or long after it, and around a part that was not stored.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use xioflow_journal::{Gap, OperationStatus, Output, Query, ReadError, Stream};
+use xioflow_journal::{Event, Gap, OperationStatus, Output, PruneReason, Query, ReadError, Stream};
 
+use super::folder::is_file_name;
 use super::head_tail::{HeadTail, Kept};
 use super::spool::artifact_name;
-use crate::plain_file;
+use crate::{plain_file, views};
 
 /// What is read of a stored file at once.
 const READ_LEN: usize = 64 * 1024;
+
+/// The event that says why a file was removed.
+const PRUNED_EVENT: &str = "OUTPUT_PRUNED";
 
 /// Why output cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,18 @@ pub enum OutputError {
     /// The journal cannot be read.
     #[error(transparent)]
     Journal(#[from] ReadError),
+    /// It was removed to make room. What is recorded of it stays: its length, its lines, its hash.
+    #[error("{stream} of operation {operation_id} was pruned on {pruned_at}{}", (*reason).map_or("", by))]
+    Pruned {
+        /// The operation.
+        operation_id: String,
+        /// Which of its streams.
+        stream: Stream,
+        /// When, RFC 3339.
+        pruned_at: String,
+        /// What for, if the record says it.
+        reason: Option<PruneReason>,
+    },
     /// The stored file cannot be read.
     #[error("failed to read {}: {source}", path.display())]
     File {
@@ -41,6 +58,14 @@ pub enum OutputError {
         /// Where it ends, as an offset of the stream.
         at: u64,
     },
+}
+
+fn by(reason: PruneReason) -> &'static str {
+    match reason {
+        PruneReason::Age => ", for its age",
+        PruneReason::Size => ", by size",
+        PruneReason::Quota => ", to make room for a new operation",
+    }
 }
 
 /// What there is at one offset of a stream.
@@ -97,9 +122,28 @@ impl OutputReader {
         if !is_done(journal, operation_id)? {
             return Ok(Self::running(PathBuf::new(), None));
         }
+        match Self::of_record(journal, artifacts, operation_id, stream) {
+            // It may have been pruned since its record was read.
+            Err(OutputError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Self::of_record(journal, artifacts, operation_id, stream)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens a stream of an operation that has ended.
+    fn of_record(
+        journal: &impl Query,
+        artifacts: &Path,
+        operation_id: &str,
+        stream: Stream,
+    ) -> Result<Self, OutputError> {
         let mut outputs = journal.outputs(operation_id)?.into_iter();
         match outputs.find(|output| output.stream == stream) {
-            Some(output) => Self::recorded(output, artifacts),
+            Some(output) => match output.pruned_at_ms {
+                Some(at_ms) => Err(pruned(journal, operation_id, stream, at_ms)?),
+                None => Self::recorded(output, artifacts),
+            },
             None => Ok(Self {
                 record: Some(silent(stream)),
                 path: PathBuf::new(),
@@ -122,7 +166,7 @@ impl OutputReader {
             None => (PathBuf::new(), None),
             Some(artifact) => {
                 let path = artifacts.join(artifact);
-                match plain_file::open(&path) {
+                match open_artifact(artifact, &path) {
                     Ok(file) => (path, Some(file)),
                     Err(source) => return Err(OutputError::File { path, source }),
                 }
@@ -258,6 +302,36 @@ fn is_done(journal: &impl Query, operation_id: &str) -> Result<bool, OutputError
     }
 }
 
+/// Opens a stored file. What the record calls it is believed only as far as it is the name of a file in that
+/// folder: somebody may have written to the database.
+fn open_artifact(name: &str, path: &Path) -> io::Result<File> {
+    if is_file_name(OsStr::new(name)) {
+        return plain_file::open(path);
+    }
+    Err(io::Error::other("its record names no file of this folder"))
+}
+
+/// What is said of output that was pruned.
+fn pruned(
+    journal: &impl Query,
+    operation_id: &str,
+    stream: Stream,
+    at_ms: i64,
+) -> Result<OutputError, ReadError> {
+    let events = journal.events(0, Some(operation_id), None)?;
+    let of_stream = |event: &Event| {
+        event.kind == PRUNED_EVENT && event.payload["stream"].as_str() == Some(stream.as_str())
+    };
+    let event = events.into_iter().find(of_stream);
+    let reason = event.and_then(|event| event.payload["reason"].as_str()?.parse().ok());
+    Ok(OutputError::Pruned {
+        operation_id: operation_id.to_owned(),
+        stream,
+        pruned_at: views::time(at_ms),
+        reason,
+    })
+}
+
 /// A stream without a row printed nothing.
 fn silent(stream: Stream) -> Output {
     Output {
@@ -303,6 +377,13 @@ fn read_content(output: &Output, at: u64, buffer: &mut [u8]) -> usize {
 /// error; everything else of its record stays as it is.
 pub(crate) fn read_back(output: &mut Output, artifacts: &Path, limit: usize) -> Kept {
     let mut kept = HeadTail::new(limit);
+    if output.pruned_at_ms.is_some() {
+        // What came behind a gap is in the journal, and stays.
+        let tail = output.content.as_deref().unwrap_or_default();
+        kept.skip(output.total_bytes.saturating_sub(tail.len() as u64));
+        kept.push(tail);
+        return kept.finish();
+    }
     let read = OutputReader::recorded(output.clone(), artifacts)
         .and_then(|reader| keep_both_ends(&reader, &mut kept));
     if let Err(error) = read {

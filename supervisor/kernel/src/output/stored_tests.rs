@@ -131,3 +131,40 @@ fn a_journal_that_holds_less_than_it_says_is_an_error() {
     read_back(&mut output, folder.path(), 10_000);
     assert!(output.spill_error.unwrap().contains("up to byte 8 only"));
 }
+
+#[test]
+fn of_pruned_output_the_end_is_kept_that_is_in_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = letters(1000);
+    let gap = Some(Gap { from: 300, to: 900 });
+    for (gap, kept) in [(gap, &bytes[900..]), (None, &[][..])] {
+        let mut output = stored(&bytes, gap, true, folder.path());
+        output.pruned_at_ms = Some(1);
+        std::fs::remove_file(folder.path().join("out")).unwrap();
+        let read = read_back(&mut output, folder.path(), 5000);
+        assert!(read.truncated && read.bytes.ends_with(kept), "{read:?}");
+        assert_eq!(output.spill_error, None, "it is no error that it is gone");
+    }
+}
+
+/// Whoever can write to the database could have another file shown, or removed, as output.
+#[test]
+fn a_record_that_leads_out_of_the_folder_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let artifacts = folder.path().join("artifacts");
+    std::fs::create_dir(&artifacts).unwrap();
+    let mut output = stored(&letters(10), None, true, folder.path());
+    for name in [
+        "../out",
+        folder.path().join("out").to_str().unwrap(),
+        "..",
+        "",
+    ] {
+        output.artifact = Some(name.to_owned());
+        let error = OutputReader::recorded(output.clone(), &artifacts).unwrap_err();
+        assert!(
+            error.to_string().contains("names no file of this folder"),
+            "{name:?}: {error}"
+        );
+    }
+}

@@ -21,7 +21,7 @@ use crate::recovery::{Decision, Verdict};
 use crate::stop::StopManner;
 
 /// What came of a request.
-enum Asked {
+pub(super) enum Asked {
     Refused(xioflow_rpc::refusal::Fault),
     Failed(ArbiterError),
 }
@@ -45,7 +45,11 @@ impl From<Asked> for ExecuteError {
 }
 
 impl Attached {
-    fn ask<R: DeserializeOwned>(&self, method: Method, params: impl Serialize) -> Result<R, Asked> {
+    pub(super) fn ask<R: DeserializeOwned>(
+        &self,
+        method: Method,
+        params: impl Serialize,
+    ) -> Result<R, Asked> {
         let mut connection = self.connection().map_err(Asked::Failed)?;
         match connection.call(method, &params, &[]) {
             Ok(answer) => {

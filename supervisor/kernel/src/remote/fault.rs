@@ -1,6 +1,7 @@
 //! What an arbiter refuses, as the errors that the same request gives without one. Pure.
 
 use std::error::Error;
+use std::io;
 use std::str::FromStr;
 
 use serde_json::{Map, Value};
@@ -8,6 +9,7 @@ use xioflow_journal::{OperationStatus, RunStatus};
 use xioflow_rpc::refusal::{Fault, kind};
 
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
+use crate::prune::PruneError;
 use crate::result::OperationResult;
 
 /// What a refusal is about.
@@ -136,6 +138,19 @@ pub(crate) fn not_active(fault: Fault, operation_id: &str) -> NotActive {
         kind::JOINED => NotActive::Joined { operation_id },
         kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN => NotActive::DomainClosed,
         _ => NotActive::Arbiter(Box::new(fault.into())),
+    }
+}
+
+/// Why output is not pruned.
+pub(crate) fn prune_error(fault: Fault) -> PruneError {
+    let (kind, subject) = subject(&fault);
+    match (kind, subject.text("path")) {
+        (kind::NOT_REMOVED, Some(path)) => PruneError::Remove {
+            path: path.into(),
+            source: io::Error::other(cause(&fault)),
+        },
+        (kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN, _) => PruneError::DomainClosed,
+        _ => PruneError::Arbiter(Box::new(fault.into())),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A connection serves one operation at a time, on the thread that waits for it, so nothing has to be
 //! sorted out between threads; those that are free are kept for the next. `request` is what travels there,
 //! `execute` sees an operation to its result, `frames` is its output, `attach` another's, `ask` every request with
-//! one answer, `fault` what is refused.
+//! one answer, `upkeep` those about what is recorded, `fault` what is refused.
 
 mod ask;
 mod attach;
@@ -11,6 +11,7 @@ mod execute;
 mod fault;
 mod frames;
 mod request;
+mod upkeep;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};

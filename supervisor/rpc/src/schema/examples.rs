@@ -28,6 +28,7 @@ pub fn request_example(method: Method) -> &'static str {
         Method::ReadOutput => {
             r#"{"operationId":"build-7","stream":"stdout","from":0,"maxBytes":65536}"#
         }
+        Method::Prune => r#"{"maxAgeMs":604800000,"maxBytes":1073741824,"dryRun":true}"#,
         Method::ReadEvents => r#"{"after":120,"limit":100,"operationId":"build-7"}"#,
         Method::Subscribe => r#"{"after":120}"#,
     }
@@ -55,6 +56,9 @@ pub fn answer_example(method: Method) -> &'static str {
         Method::GetOperation => r#"{"operationId":"build-7","status":"active"}"#,
         Method::ListOperations => r#"{"operations":[{"operationId":"build-7","status":"active"}]}"#,
         Method::ReadOutput => r#"{"base64":"b2sK","len":3,"complete":true,"gap":null}"#,
+        Method::Prune => {
+            r#"{"dryRun":true,"removed":[{"operationId":"build-1","stream":"stdout","artifact":"build-1-stdout.log","bytes":70000,"reason":"age"}],"removedTotal":{"files":1,"bytes":70000},"leftovers":{"files":0,"bytes":0},"kept":{"unfinished":{"files":0,"bytes":0},"indeterminate":{"files":0,"bytes":0},"openRun":{"files":0,"bytes":0}},"obstacles":[],"obstaclesTotal":0,"missingTotal":0,"unknown":[],"unknownTotal":{"files":0,"bytes":0},"bytesBefore":70000,"bytesAfter":0}"#
+        }
         Method::LastReport => {
             r#"{"decisions":[{"operationId":"build-6","case":"B","verdict":"settled_by_last_word","evidence":"its helper left a last word"}]}"#
         }

@@ -21,6 +21,7 @@ use crate::operation::{
     Accepted, Attach, Cancel, Chunk, CloseStream, Done, Ended, ExecProcess, Gap, JobControl,
     OutputRead, ReadOutput, Stop,
 };
+use crate::upkeep::{Prune, Pruned};
 
 /// A type that is said.
 pub(super) trait Wire:
@@ -64,6 +65,7 @@ pub(super) fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
         Method::GetOperation => with.visit::<GetOperation, Map<String, Value>>(),
         Method::ListOperations => with.visit::<ListOperations, Operations>(),
         Method::ReadOutput => with.visit::<ReadOutput, OutputRead>(),
+        Method::Prune => with.visit::<Prune, Pruned>(),
         Method::LastReport => with.visit::<LastReportOf, LastReport>(),
         Method::ReadEvents => with.visit::<ReadEvents, Events>(),
         Method::Subscribe => with.visit::<Subscribe, Subscribed>(),

@@ -16,6 +16,7 @@ mod loss;
 mod merge;
 mod options;
 mod output;
+mod prune;
 mod reading;
 mod refusal;
 mod start_failure;

@@ -12,6 +12,7 @@ mod fifo;
 mod identity;
 mod joining;
 mod leases;
+mod prune;
 mod record;
 mod recovery;
 mod role;

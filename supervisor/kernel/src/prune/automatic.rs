@@ -1,0 +1,63 @@
+//! What is removed without being asked for: what an interrupted pruning left, and the oldest output of a domain
+//! whose host has set a limit that is reached.
+
+use std::ffi::OsStr;
+
+use xioflow_journal::{Journal, Query, ReadError};
+
+use super::plan::Plan;
+use super::report::Pruned;
+use super::work::{Bounds, PAGE_LEN, Work};
+use crate::domain::Inner;
+use crate::output::{Artifacts, Found};
+
+/// Room that an operation finds when it begins, in bytes, where the limit allows it; of a small limit a part.
+const ROOM_WANTED_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The part.
+const ROOM_SHARE: u64 = 2;
+
+/// What one submission does for that at most: it is not to wait for others' output.
+const BOUNDS: Bounds = Bounds {
+    looked_at: 4 * PAGE_LEN,
+    removed: 64,
+};
+
+/// So many events back, an opening looks for files that were to be removed when their remover died. The
+/// files go right after the commit, so it was among the last.
+const EVENTS_LOOKED_AT: u32 = 2048;
+
+impl Inner {
+    /// Removes the oldest output that nothing needs, if the domain has a quota and has little room left. What
+    /// cannot be removed costs nobody his command: its output is then stored as far as there is room.
+    pub(crate) fn make_room(&self) {
+        let budget = self.artifacts.budget().now();
+        let wanted = ROOM_WANTED_BYTES.min(budget.max / ROOM_SHARE);
+        if !self.has_quota || budget.free() >= wanted {
+            return;
+        }
+        let _alone = self.pruning();
+        // Whoever was before us may have made it.
+        let free = self.artifacts.budget().now().free();
+        let plan = Plan::for_room(wanted.saturating_sub(free));
+        let mut told = Pruned::new(false);
+        Work::new(self.pruning_place(), plan)
+            .work_within(BOUNDS, true, &mut told)
+            .ok();
+    }
+}
+
+/// Removes files that are recorded as pruned and stand there still. One that cannot be removed stays; the next
+/// pruning names it.
+pub(crate) fn finish_interrupted(
+    journal: &Journal,
+    artifacts: &Artifacts,
+) -> Result<(), ReadError> {
+    for artifact in journal.pruned_lately(EVENTS_LOOKED_AT)? {
+        let name = OsStr::new(&artifact);
+        if let Ok(Found::File(file)) = artifacts.look(name) {
+            artifacts.remove(name, &file).ok();
+        }
+    }
+    Ok(())
+}
