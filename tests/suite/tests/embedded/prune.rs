@@ -304,7 +304,7 @@ fn many_outputs_are_worked_off_in_pages() {
     for at in 0..150 {
         let operation = domain.operation(shell(&stage, script)).expect("a builder");
         operation
-            .id(&format!("op-{at:03}"))
+            .id(format!("op-{at:03}"))
             .run()
             .expect("a result");
     }
@@ -344,7 +344,7 @@ fn a_quota_has_the_oldest_output_make_room() {
         let command = fixture(&stage, &["flood-output", "stdout", &LEN.to_string()]);
         let operation = run.operation(command).expect("a builder");
         let result = operation
-            .id(&format!("of-run-{at}"))
+            .id(format!("of-run-{at}"))
             .run()
             .expect("a result");
         gaps += u32::from(result.stdout_gap.is_some());
