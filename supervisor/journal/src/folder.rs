@@ -104,8 +104,12 @@ impl DomainDir {
     ///
     /// The mode and the ignore file are ours to decide only in a folder that holds nothing else.
     pub(crate) fn make_contents(&self, made: &mut Made) -> Result<(), StorageError> {
+        let mut is_new = false;
         for folder in [self.artifacts(), self.holders()] {
-            make_folder(&folder, made).map_err(StorageError::context(&folder, "make"))?;
+            is_new |= make_folder(&folder, made).map_err(StorageError::context(&folder, "make"))?;
+        }
+        if is_new {
+            sync_folder(&self.root).map_err(StorageError::context(&self.root, "sync"))?;
         }
         if self
             .holds_only_ours()
@@ -174,33 +178,39 @@ impl Drop for Made {
     }
 }
 
+/// Makes a folder and its parents where they are missing, so that a power failure does not take
+/// them, and with them all that is synced inside.
 fn make_folders(path: &Path, made: &mut Made) -> io::Result<()> {
-    match make_folder(path, made) {
+    let is_new = match make_folder(path, made) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let parent = path.parent().ok_or(e)?;
-            make_folders(parent, made)?;
-            make_folder(path, made)
+            make_folders(path.parent().ok_or(e)?, made)?;
+            make_folder(path, made)?
         }
-        other => other,
+        other => other?,
+    };
+    match path.parent() {
+        Some(parent) if is_new => sync_foreign_folder(parent),
+        _ => Ok(()),
     }
 }
 
-/// Makes one folder with mode 0700, or finds it made.
-fn make_folder(path: &Path, made: &mut Made) -> io::Result<()> {
+/// Makes one folder with mode 0700, or finds it made. Says whether it made it.
+fn make_folder(path: &Path, made: &mut Made) -> io::Result<bool> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {
             made.add(path.to_owned());
             // The umask may have taken bits away.
-            fs::set_permissions(path, Permissions::from_mode(0o700))
+            fs::set_permissions(path, Permissions::from_mode(0o700))?;
+            Ok(true)
         }
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && fs::metadata(path)?.is_dir() => {
-            Ok(())
+            Ok(false)
         }
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             Err(io::ErrorKind::NotADirectory.into())
         }
         // Where nothing can be made, what exists already is still good enough.
-        Err(_) if path.is_dir() => Ok(()),
+        Err(_) if path.is_dir() => Ok(false),
         Err(e) => Err(e),
     }
 }
@@ -250,6 +260,23 @@ pub(crate) fn open_private(path: &Path) -> io::Result<(File, bool)> {
 /// Writes the entries of a folder to disk.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// The same for a folder that is not of a domain. One that may be written in and not read cannot be
+/// opened for that, and some file systems have no such thing for folders: there its entries
+/// are as durable as they get.
+fn sync_foreign_folder(path: &Path) -> io::Result<()> {
+    match sync_folder(path) {
+        Err(e)
+            if matches!(
+                e.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput
+            ) =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]
