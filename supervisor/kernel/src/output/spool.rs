@@ -193,7 +193,10 @@ pub(crate) fn spooled(artifacts: &Artifacts, stem: &str, stream: Stream) -> Opti
     let mut kept = HeadTail::new(crate::operation::DEFAULT_MAX_OUTPUT_BYTES);
     let mut lines = LineCount::default();
     let read = match plain_file::open_in(artifacts.descriptor(), &name) {
-        Ok(file) => hash_file(file, &mut kept, &mut lines),
+        // What is referenced must survive what comes next, and be found under its name.
+        Ok(file) => {
+            hash_file(file, &mut kept, &mut lines).and_then(|hash| artifacts.sync().map(|()| hash))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => Err(error),
     };
@@ -225,7 +228,6 @@ fn hash_file(mut file: File, kept: &mut HeadTail, lines: &mut LineCount) -> io::
             }
         }
     }
-    // What is referenced must survive what comes next.
     file.sync_data()?;
     Ok(hex(&hash.finalize()))
 }
