@@ -46,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
+    ("xioflow-storage", &["xioflow-kit"]),
     ("xtask", &["xioflow-killpoint", "xioflow-rpc"]),
 ];
 
