@@ -25,6 +25,15 @@ pub(crate) fn open_for_owner(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Opens a file that is thrown away if a crash cuts its making short: it needs no journal on the
+/// disk and no syncs before the one at the end, which is its maker's.
+pub(crate) fn open_for_draft(path: &Path) -> Result<Connection> {
+    let connection = open_for_owner(path)?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+    Ok(connection)
+}
+
 /// Opens an existing database for reading, beside an owner or without one.
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_ONLY))?;

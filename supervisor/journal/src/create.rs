@@ -27,10 +27,7 @@ pub(crate) fn database(dir: &DomainDir, made: &mut Made) -> Result<(), StorageEr
 
 fn build(draft: &Path) -> Result<(), Cause> {
     let (file, _) = open_private(draft)?;
-    let connection = connection::open_for_owner(draft)?;
-    // A draft that a crash cuts short is thrown away, so it needs no journal and no syncs.
-    connection.pragma_update(None, "synchronous", "OFF")?;
-    connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
+    let connection = connection::open_for_draft(draft)?;
     let transaction = rusqlite::Transaction::new_unchecked(
         &connection,
         rusqlite::TransactionBehavior::Immediate,
@@ -58,7 +55,7 @@ fn publish(dir: &DomainDir, draft: &Path, made: &mut Made) -> Result<(), Cause> 
 }
 
 /// Removes what a crash left of an earlier draft.
-fn remove_draft(draft: &Path) -> Result<(), StorageError> {
+pub(crate) fn remove_draft(draft: &Path) -> Result<(), StorageError> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut name = draft.as_os_str().to_owned();
         name.push(suffix);

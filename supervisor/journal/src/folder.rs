@@ -77,6 +77,12 @@ impl DomainDir {
         self.root.join(HOLDERS)
     }
 
+    /// The copy of the database that was made before it left this version of the schema.
+    #[must_use]
+    pub fn backup(&self, version: u32) -> PathBuf {
+        self.beside_database(&format!(".v{version}"))
+    }
+
     /// A file whose name is that of the database and `suffix`.
     pub(crate) fn beside_database(&self, suffix: &str) -> PathBuf {
         self.root.join(format!("{DATABASE}{suffix}"))

@@ -51,6 +51,8 @@
 
 mod apply;
 mod artifacts;
+mod backup;
+mod claim;
 mod clock;
 mod connection;
 mod create;

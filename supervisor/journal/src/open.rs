@@ -6,13 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use xioflow_killpoint as killpoint;
 
+use crate::claim::{Found, choose_name, claim};
 use crate::connection;
 use crate::error::{Fault, StorageError};
-use crate::events::{self, Fact};
 use crate::folder::{DomainDir, Made};
 use crate::footing::Footing;
 use crate::header::{FileError, Header};
@@ -20,9 +20,7 @@ use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
 use crate::main_file::MainFile;
 use crate::model::OwnerRole;
-use crate::origin::{self, FileIdentity, OpenedAs};
-use crate::owner::{self, Claim, DEFAULT_DOMAIN_ID};
-use crate::{clock, create, schema};
+use crate::{backup, create, owner, schema};
 
 /// How often the folder may vanish between making it and locking it. Each time another opening
 /// has failed and removed what it had made; more than a few means something else removes it.
@@ -80,6 +78,20 @@ pub enum OpenError {
         /// The name that was asked for.
         asked: String,
     },
+    /// The database has to be brought up to date, and the copy of it that comes before that cannot
+    /// be made. The database is as it was.
+    #[error(
+        "the domain in {} has schema version {version} and is not brought up to date, because its backup failed; an older xioflow can still use it",
+        path.display()
+    )]
+    Backup {
+        /// The domain's folder.
+        path: PathBuf,
+        /// The version of its schema.
+        version: u32,
+        /// What kept the backup from being made.
+        source: Box<StorageError>,
+    },
     /// The file at the place of the database is not one that this release can use.
     #[error(transparent)]
     File(#[from] FileError),
@@ -123,6 +135,10 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
     }
     let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
     let (writer, version) = open_writer(&database)?;
+    if version < schema::SCHEMA_VERSION {
+        check_name(&dir, &writer, options)?;
+        back_up(&dir, &writer, version, &mut opening.made)?;
+    }
     let found = Found {
         version,
         is_new,
@@ -235,11 +251,27 @@ pub(crate) fn has_content(path: &Path) -> Result<bool, StorageError> {
     }
 }
 
-/// The database as it was found.
-struct Found {
+/// Refuses a domain of another name before a backup of it is made.
+fn check_name(
+    dir: &DomainDir,
+    writer: &Connection,
+    options: &OpenOptions,
+) -> Result<(), OpenError> {
+    let known = owner::name(writer).map_err(StorageError::context(&dir.database(), "read"))?;
+    choose_name(dir, known, options.domain_id.as_deref()).map(drop)
+}
+
+fn back_up(
+    dir: &DomainDir,
+    writer: &Connection,
     version: u32,
-    is_new: bool,
-    file: FileIdentity,
+    made: &mut Made,
+) -> Result<(), OpenError> {
+    backup::make(dir, writer, version, made).map_err(|source| OpenError::Backup {
+        path: dir.root().to_owned(),
+        version,
+        source: Box::new(source),
+    })
 }
 
 /// Opens the database and asks SQLite who it is, before the first write.
@@ -259,92 +291,4 @@ fn open_writer(database: &Path) -> Result<(Connection, u32), OpenError> {
         .into());
     }
     Ok((writer, version))
-}
-
-/// Brings the schema up to date and takes the next epoch, in one transaction. The note comes
-/// before the commit, so that the commit is the last step that can fail.
-fn claim(
-    dir: &DomainDir,
-    writer: &Connection,
-    found: &Found,
-    lock: &DomainLock,
-    options: &OpenOptions,
-) -> Result<(Claim, OpenedAs), OpenError> {
-    let database = dir.database();
-    let context = || StorageError::context(&database, "write");
-    if found.version == schema::SCHEMA_VERSION {
-        connection::relax_commits(writer).map_err(context())?;
-    }
-    let transaction =
-        Transaction::new_unchecked(writer, TransactionBehavior::Immediate).map_err(context())?;
-    schema::migrate(&transaction, found.version).map_err(context())?;
-    killpoint::pass(|| "claim:migrated");
-    let known = owner::name(&transaction).map_err(context())?;
-    let domain_id = choose_name(dir, known, options.domain_id.as_deref())?;
-    let (claim, opened_as) = take(&transaction, &domain_id, found).map_err(context())?;
-    lock.write_note(&note(&claim, options.role))
-        .map_err(StorageError::context(&dir.lock(), "write"))?;
-    killpoint::pass(|| "claim:before-commit");
-    transaction.commit().map_err(|e| {
-        // The note speaks of an owner that never was. If it stays, it misleads people only.
-        drop(lock.clear_note());
-        context()(e)
-    })?;
-    killpoint::pass(|| "claim:after-commit");
-    connection::require_durable_commits(writer).map_err(context())?;
-    Ok((claim, opened_as))
-}
-
-/// Takes the domain, and remembers what of its record another file's owners wrote.
-fn take(
-    transaction: &Transaction<'_>,
-    domain_id: &str,
-    found: &Found,
-) -> rusqlite::Result<(Claim, OpenedAs)> {
-    let now_ms = clock::now_ms();
-    let opened_as = if found.is_new {
-        OpenedAs::New
-    } else {
-        origin::compare(owner::file(transaction)?, found.file)
-    };
-    if opened_as == OpenedAs::Copy
-        && let Some(original) = owner::read(transaction)?
-    {
-        events::append_of_domain(
-            transaction,
-            &Fact::DomainCopied {
-                of: &original.owner,
-            },
-            now_ms,
-        )?;
-    }
-    owner::mark_inherited(transaction, opened_as)?;
-    let claim = owner::take(transaction, domain_id, found.file, now_ms)?;
-    Ok((claim, opened_as))
-}
-
-fn choose_name(
-    dir: &DomainDir,
-    known: Option<String>,
-    asked: Option<&str>,
-) -> Result<String, OpenError> {
-    match (known, asked) {
-        (Some(found), Some(asked)) if found != asked => Err(OpenError::OtherDomain {
-            path: dir.root().to_owned(),
-            found,
-            asked: asked.to_owned(),
-        }),
-        (Some(found), _) => Ok(found),
-        (None, asked) => Ok(asked.unwrap_or(DEFAULT_DOMAIN_ID).to_owned()),
-    }
-}
-
-fn note(claim: &Claim, role: OwnerRole) -> LockNote {
-    LockNote {
-        domain_id: claim.domain_id.clone(),
-        owner_pid: claim.owner.pid,
-        acquired_at: clock::rfc3339(claim.owner.acquired_at_ms),
-        hostname: claim.owner.hostname.clone(),
-        role: Some(role),
-    }
 }

@@ -6,42 +6,10 @@ mod support;
 use std::fs;
 
 use rusqlite::Connection;
-use support::Place;
+use support::old;
 use xioflow_journal::{
-    APPLICATION_ID, DataFault, Gap, OpenOptions, Outcome, Output, Query, ReadError, Reader,
-    SCHEMA_VERSION, Stream,
+    DataFault, Gap, OpenOptions, Outcome, Output, Query, ReadError, Reader, SCHEMA_VERSION, Stream,
 };
-
-const FIRST: &str = include_str!("../src/migrations/0001_first.sql");
-
-/// One finished operation with both kinds of output.
-const ROWS: &str = "
-    INSERT INTO owners VALUES ('default', 'old', 7, 1, 'host', 1, 2);
-    INSERT INTO tasks VALUES ('t', 'task', 1, 'null');
-    INSERT INTO runs VALUES (1, 'r', 't', 'me', 'succeeded', 'completed', 1, 2, '{}');
-    INSERT INTO operations VALUES (1, 'o', 'r', 'process', 'build', 'f', 'done', '[]', '[]', NULL,
-        NULL, NULL, 'o-stderr.log', NULL, NULL, 1, 1, 2, 'succeeded', '{}');
-    INSERT INTO operation_outputs VALUES ('o', 'stdout', 3, 'ab', NULL, X'00FF0A', NULL);
-    INSERT INTO operation_outputs VALUES ('o', 'stderr', 99999, 'cd', 'o-stderr.log', NULL, 'full');
-    INSERT INTO journal_events VALUES (5, 'r', 'o', 'OPERATION_RESULT_RECORDED', '{}', 2);";
-
-/// Makes the domain as the first release left it after closing.
-fn old_domain() -> Place {
-    let place = Place::new();
-    fs::create_dir(place.root()).unwrap();
-    let connection = Connection::open(place.root().join("domain.db")).unwrap();
-    connection
-        .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-        .unwrap();
-    connection
-        .pragma_update(None, "application_id", APPLICATION_ID)
-        .unwrap();
-    connection.execute_batch(FIRST).unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
-    connection.execute_batch(ROWS).unwrap();
-    connection.close().unwrap();
-    place
-}
 
 /// What is known of its outputs, whoever asks: nobody counted lines, and all of it is stored.
 fn old_outputs() -> Vec<Output> {
@@ -73,7 +41,7 @@ fn old_outputs() -> Vec<Output> {
 
 #[test]
 fn an_owner_brings_it_up_to_date_and_keeps_every_row() {
-    let place = old_domain();
+    let place = old::domain(1);
     let journal = place.open();
     assert_eq!(journal.outputs("o").unwrap(), old_outputs());
     let operation = journal.operation("o").unwrap().unwrap();
@@ -93,7 +61,7 @@ fn an_owner_brings_it_up_to_date_and_keeps_every_row() {
 
 #[test]
 fn a_reader_reads_it_as_it_is_and_changes_nothing() {
-    let place = old_domain();
+    let place = old::domain(1);
     let database = place.root().join("domain.db");
     let before = fs::read(&database).unwrap();
     let reader = Reader::open(place.root()).unwrap();
@@ -110,7 +78,7 @@ fn a_reader_reads_it_as_it_is_and_changes_nothing() {
 
 #[test]
 fn a_reader_goes_on_while_an_owner_brings_it_up_to_date() {
-    let place = old_domain();
+    let place = old::domain(1);
     let reader = Reader::open(place.root()).unwrap();
     assert_eq!(reader.outputs("o").unwrap(), old_outputs());
     let journal = place.open();
@@ -120,7 +88,7 @@ fn a_reader_goes_on_while_an_owner_brings_it_up_to_date() {
 
 #[test]
 fn a_change_that_fails_leaves_the_old_version_whole() {
-    let place = old_domain();
+    let place = old::domain(1);
     let database = place.root().join("domain.db");
     let connection = Connection::open(&database).unwrap();
     // The second step of the migration meets a column that is there already.
@@ -142,7 +110,7 @@ fn a_change_that_fails_leaves_the_old_version_whole() {
 
 #[test]
 fn a_gap_that_makes_no_sense_is_refused_and_named() {
-    let place = old_domain();
+    let place = old::domain(1);
     drop(place.open());
     let connection = Connection::open(place.root().join("domain.db")).unwrap();
     let set = |from: &str, to: &str| {

@@ -1,10 +1,13 @@
 //! What the tests of the journal share: small values to commit, and a domain in a folder of its
 //! own that is gone afterwards.
 #![allow(
+    clippy::print_stdout,
     dead_code,
     unreachable_pub,
     reason = "each test file uses its own part of this"
 )]
+
+pub mod old;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -146,6 +149,25 @@ pub fn bytes_of(path: &Path) -> Vec<u8> {
     let output = Command::new("cat").arg(path).output().unwrap();
     assert!(output.status.success(), "cannot read {}", path.display());
     output.stdout
+}
+
+/// What strace says when it is told to run this: `None`, with the reason printed, where there is no
+/// strace or it may not trace.
+pub fn traced(options: &[&str], test: &str, folder: &Path) -> Option<std::process::Output> {
+    let probe = Command::new("strace")
+        .args(["-o", "/dev/null", "true"])
+        .output();
+    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
+        println!("skipped: strace cannot be used here ({probe:?})");
+        return None;
+    }
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null"]).args(options);
+    command
+        .arg(std::env::current_exe().unwrap())
+        .args(child_arguments(test))
+        .env(FOLDER, folder);
+    Some(command.output().unwrap())
 }
 
 /// Where a child process is told which folder to work in.
