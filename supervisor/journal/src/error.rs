@@ -35,7 +35,8 @@ pub enum Fault {
     Full,
     /// SQLite found the database damaged (SQLITE_CORRUPT, SQLITE_NOTADB).
     Corrupt,
-    /// The file system has no advisory locks (EOPNOTSUPP, ENOLCK).
+    /// The file system has no advisory locks (EOPNOTSUPP, ENOLCK, ENOSYS; EINVAL of fcntl(2)), or has
+    /// some that keep nobody out.
     NoLocks,
     /// The file system cannot carry a write-ahead log.
     NoWriteAheadLog,
@@ -52,8 +53,8 @@ impl fmt::Display for Fault {
             Self::Denied => "permission denied; run as the owner of the domain, or choose another folder",
             Self::Full => "no space is left; free some and try again",
             Self::Corrupt => "the database is damaged; keep a copy of the folder, then restore a backup or begin a new domain",
-            Self::NoLocks => "the file system has no advisory locks; put the domain on a local file system",
-            Self::NoWriteAheadLog => "the file system cannot carry a write-ahead log; put the domain on a local file system",
+            Self::NoLocks => "the file system has no working locks; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)",
+            Self::NoWriteAheadLog => "the file system cannot carry a write-ahead log; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)",
             Self::Busy => "another program keeps the database locked; close it and try again",
             Self::Other => "the system refused; see the cause",
         })
@@ -107,7 +108,7 @@ fn fault_of_io(error: &io::Error) -> Fault {
         Some(Errno::ROFS) => Fault::ReadOnly,
         Some(Errno::ACCESS | Errno::PERM) => Fault::Denied,
         Some(Errno::NOSPC | Errno::DQUOT) => Fault::Full,
-        Some(Errno::OPNOTSUPP | Errno::NOLCK) => Fault::NoLocks,
+        Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS) => Fault::NoLocks,
         _ => Fault::Other,
     }
 }
@@ -179,6 +180,7 @@ mod tests {
         assert_eq!(of_errno(Errno::DQUOT), Fault::Full);
         assert_eq!(of_errno(Errno::OPNOTSUPP), Fault::NoLocks);
         assert_eq!(of_errno(Errno::NOLCK), Fault::NoLocks);
+        assert_eq!(of_errno(Errno::NOSYS), Fault::NoLocks);
         assert_eq!(of_errno(Errno::IO), Fault::Other);
         assert_eq!(of_sqlite(ffi::SQLITE_FULL), Fault::Full);
         assert_eq!(of_sqlite(ffi::SQLITE_CORRUPT), Fault::Corrupt);
@@ -193,7 +195,7 @@ mod tests {
         let error = StorageError::new(Path::new("/d/domain.lock"), "lock", Errno::NOLCK);
         assert_eq!(
             error.to_string(),
-            "lock /d/domain.lock: the file system has no advisory locks; put the domain on a local file system"
+            "lock /d/domain.lock: the file system has no working locks; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)"
         );
         assert!(std::error::Error::source(&error).is_some());
     }

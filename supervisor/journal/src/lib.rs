@@ -34,8 +34,9 @@
 //!
 //! # Limits inherited from the system
 //!
-//! - Locks and shared memory need a local file system; network file systems are refused where
-//!   they say so, and unsafe where they do not.
+//! - Locks and shared memory need a file system of one host. Those of several are refused by name,
+//!   and every lock is tried out once it is taken; a FUSE file system that is a network and passes
+//!   that trial is not noticed.
 //! - POSIX locks die with *any* descriptor of their file. While a process has a domain open, it
 //!   must not open and close `domain.db` by other means than this crate (or SQLite itself).
 //! - A wait for another owner that is given up leaves a thread asleep until that owner is gone:
@@ -59,6 +60,7 @@ mod create;
 mod error;
 mod events;
 mod fence;
+mod filesystem;
 mod folder;
 mod footing;
 mod header;

@@ -5,7 +5,7 @@
 //! opening in the same process as well, closing some other descriptor does not drop it, and a
 //! reader can ask about it (`F_OFD_GETLK`) without taking it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::StorageError;
+use crate::error::{Fault, StorageError};
 use crate::folder::open_private;
 use crate::model::OwnerRole;
 
@@ -115,20 +115,58 @@ impl DomainLock {
         loop {
             let (file, is_new) = open_private(path).map_err(|e| storage(path, "open", e))?;
             let left = wait.saturating_sub(begun.elapsed());
-            let file = lock_within(file, left).map_err(|e| storage(path, "lock", e))?;
-            let Some(file) = file else {
-                return Err(LockError::Held(read_note_at(path)));
-            };
-            let lock = Self {
-                file,
-                path: path.to_owned(),
-                is_new,
-            };
-            match lock.standing().map_err(|e| storage(path, "examine", e))? {
-                Standing::InPlace => return Ok(lock),
-                Standing::Gone | Standing::Replaced => {}
+            match Self::lock(path, file, is_new, left) {
+                Ok(Some(lock)) => return Ok(lock),
+                Ok(None) => {}
+                Err(error) => {
+                    // One that another holds by now is no longer ours to remove.
+                    if is_new && matches!(error, LockError::Storage(_)) {
+                        drop(fs::remove_file(path));
+                    }
+                    return Err(error);
+                }
             }
         }
+    }
+
+    /// Locks a file that has been opened; `None` if it has left its path meanwhile.
+    fn lock(
+        path: &Path,
+        file: File,
+        is_new: bool,
+        wait: Duration,
+    ) -> Result<Option<Self>, LockError> {
+        let file = lock_within(file, wait).map_err(|e| unlockable(path, e))?;
+        let Some(file) = file else {
+            return Err(LockError::Held(read_note_at(path)));
+        };
+        let lock = Self {
+            file,
+            path: path.to_owned(),
+            is_new,
+        };
+        match lock.standing().map_err(|e| storage(path, "examine", e))? {
+            Standing::InPlace => lock.prove().map(|()| Some(lock)),
+            Standing::Gone | Standing::Replaced => Ok(None),
+        }
+    }
+
+    /// Tries the lock out: another opening of the file must see it, and must not get it. There are
+    /// file systems that grant every lock to everybody.
+    ///
+    /// Closing that other opening does no harm: this kind of lock belongs to one opening alone.
+    fn prove(&self) -> Result<(), LockError> {
+        let (other, _) = open_private(&self.path).map_err(|e| storage(&self.path, "open", e))?;
+        let is_seen = is_held(&other).map_err(|e| unlockable(&self.path, e))?;
+        let is_granted = try_lock(&other).map_err(|e| unlockable(&self.path, e))?;
+        if is_seen && !is_granted {
+            return Ok(());
+        }
+        let why = "the same lock was granted twice";
+        Err(LockError::Storage(without_locks(
+            &self.path,
+            io::Error::other(why),
+        )))
     }
 
     pub(crate) fn is_new(&self) -> bool {
@@ -185,6 +223,24 @@ impl DomainLock {
 
 fn storage(path: &Path, doing: &'static str, error: io::Error) -> LockError {
     LockError::Storage(StorageError::new(path, doing, error))
+}
+
+/// A lock that the system refuses to grant to anybody. EINVAL says that a file system does not know
+/// this kind of lock; elsewhere it says nothing about locks.
+fn unlockable(path: &Path, error: io::Error) -> LockError {
+    match rustix::io::Errno::from_io_error(&error) {
+        Some(rustix::io::Errno::INVAL) => LockError::Storage(without_locks(path, error)),
+        _ => storage(path, "lock", error),
+    }
+}
+
+fn without_locks(path: &Path, source: io::Error) -> StorageError {
+    StorageError {
+        path: path.to_owned(),
+        doing: "lock",
+        fault: Fault::NoLocks,
+        source: source.into(),
+    }
 }
 
 /// Asks who holds the lock at `path`, without taking it.
@@ -290,8 +346,6 @@ fn whole_file(lock_type: i32) -> libc::flock {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn lock_in(folder: &tempfile::TempDir) -> PathBuf {

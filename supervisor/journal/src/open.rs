@@ -13,6 +13,7 @@ use xioflow_killpoint as killpoint;
 use crate::claim::{Found, choose_name, claim};
 use crate::connection;
 use crate::error::{Fault, StorageError};
+use crate::filesystem::shared_between_hosts;
 use crate::folder::{DomainDir, Made};
 use crate::footing::Footing;
 use crate::header::{FileError, Header};
@@ -67,6 +68,17 @@ pub enum OpenError {
         owner_uid: u32,
         /// Who asked.
         our_uid: u32,
+    },
+    /// The folder is on a file system that several hosts can have mounted.
+    #[error(
+        "{} is on {name}, where neither locks nor the database's shared memory reach from one host to another; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)",
+        path.display()
+    )]
+    SharedBetweenHosts {
+        /// The domain's folder.
+        path: PathBuf,
+        /// The name of the file system.
+        name: &'static str,
     },
     /// It is a domain of another name.
     #[error("{} is the domain {found:?}, not {asked:?}; choose another folder or leave the name out", path.display())]
@@ -197,6 +209,18 @@ fn check_folder(dir: &DomainDir) -> Result<(), OpenError> {
             path: dir.root().to_owned(),
             owner_uid,
             our_uid,
+        });
+    }
+    let system =
+        rustix::fs::statfs(dir.root()).map_err(StorageError::context(dir.root(), "examine"))?;
+    #[allow(
+        clippy::useless_conversion,
+        reason = "it is narrower on other architectures"
+    )]
+    if let Some(name) = shared_between_hosts(system.f_type.into()) {
+        return Err(OpenError::SharedBetweenHosts {
+            path: dir.root().to_owned(),
+            name,
         });
     }
     let asked = Access::WRITE_OK | Access::EXEC_OK;
