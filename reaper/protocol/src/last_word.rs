@@ -113,8 +113,14 @@ impl LastWord {
         decoder.push(frame);
         let word = decoder.next_message().map_err(LastWordError::Damaged)?;
         decoder.finish().map_err(LastWordError::Damaged)?;
-        word.ok_or(LastWordError::Damaged(FrameError::Truncated {
+        let word: Self = word.ok_or(LastWordError::Damaged(FrameError::Truncated {
             received: frame.len(),
-        }))
+        }))?;
+        // Both places say the same, or one of them is damaged.
+        if word.format != found {
+            let len = frame.len();
+            return Err(LastWordError::Damaged(FrameError::Malformed { len }));
+        }
+        Ok(word)
     }
 }

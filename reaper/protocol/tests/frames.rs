@@ -4,6 +4,7 @@ use minicbor::bytes::ByteVec;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use xioflow_protocol::{
     Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity, LAST_WORD_FORMAT,
     LastWord, LastWordError, Launch, LaunchFailure, ProcessNote, ProtocolFault, Reply, Request,
@@ -394,6 +395,22 @@ fn a_message_at_the_limit_passes_and_one_above_it_does_not() {
     let refused = encode(&reply(fits + 1), &mut stream);
     assert_eq!(refused, Err(FrameError::TooLong { claimed }));
     assert_eq!(stream, b"before", "nothing was added");
+}
+
+/// Found by fuzzing: the format stands before the item and in it, and only the first was looked at.
+#[test]
+fn a_last_word_that_names_two_formats_is_damaged() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let word = last_word()
+        .new_tree(&mut runner)
+        .expect("a value")
+        .current();
+    let mut bytes = LastWord { format: 9, ..word }.to_bytes().expect("short");
+    bytes[8..12].copy_from_slice(&LAST_WORD_FORMAT.to_le_bytes());
+    assert!(matches!(
+        LastWord::from_bytes(&bytes),
+        Err(LastWordError::Damaged(FrameError::Malformed { .. }))
+    ));
 }
 
 #[test]
