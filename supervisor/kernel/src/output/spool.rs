@@ -22,14 +22,15 @@ const READABLE_NAME_MAX: usize = 120;
 /// The beginning of the file names of one operation.
 ///
 /// Ordinary ids stay readable. Any other id, whatever it contains, becomes its hash behind a `~`,
-/// which no ordinary id begins with.
+/// which no ordinary id begins with. An id with a capital is not ordinary: where case does not count in
+/// names, as in some folders of ext4 and on most disks of macOS, `Build` and `build` would share a file.
 pub(crate) fn artifact_stem(operation_id: &str) -> String {
     let ordinary = !operation_id.is_empty()
         && operation_id.len() <= READABLE_NAME_MAX
         && !operation_id.starts_with(['.', '-'])
         && operation_id
             .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b));
     if ordinary {
         operation_id.to_owned()
     } else {
@@ -256,6 +257,7 @@ mod tests {
             ".hidden",
             "-rf",
             "a\0b",
+            "Build",
             "😀",
             &"x".repeat(4096),
         ] {
