@@ -5,7 +5,7 @@
 //! this. Nothing that is installed has it.
 
 mod examples;
-mod types;
+pub mod types;
 
 #[cfg(test)]
 mod tests;

@@ -24,15 +24,13 @@ use crate::operation::{
 use crate::upkeep::{Prune, Pruned};
 
 /// A type that is said.
-pub(super) trait Wire:
-    Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug
-{
-}
+pub trait Wire: Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug {}
 
 impl<T: Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug> Wire for T {}
 
 /// Does something with the two types of a method.
-pub(super) trait VisitMethod {
+pub trait VisitMethod {
+    /// What comes of it.
     type Out;
 
     /// `P` are its parameters, `R` is its result.
@@ -40,14 +38,16 @@ pub(super) trait VisitMethod {
 }
 
 /// Does something with the type of a notice.
-pub(super) trait VisitNotice {
+pub trait VisitNotice {
+    /// What comes of it.
     type Out;
 
     /// `P` is the news.
     fn visit<P: Wire>(self) -> Self::Out;
 }
 
-pub(super) fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
+/// Hands the types of `method` to `with`. A new method has to have its place here.
+pub fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
     match method {
         Method::Hello => with.visit::<Hello, Welcome>(),
         Method::Shutdown => with.visit::<Shutdown, ShutdownBegun>(),
@@ -72,7 +72,8 @@ pub(super) fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
     }
 }
 
-pub(super) fn of_notice<V: VisitNotice>(notice: Notice, with: V) -> V::Out {
+/// Hands the type of `notice` to `with`.
+pub fn of_notice<V: VisitNotice>(notice: Notice, with: V) -> V::Out {
     match notice {
         Notice::Chunk => with.visit::<Chunk>(),
         Notice::Gap => with.visit::<Gap>(),
