@@ -47,6 +47,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xioflow-storage", &["xioflow-kit"]),
+    (
+        "xioflow-fuzz",
+        &[
+            "xioflow-kernel",
+            "xioflow-journal",
+            "xioflow-protocol",
+            "xioflow-rpc",
+        ],
+    ),
     ("xtask", &["xioflow-killpoint", "xioflow-rpc"]),
 ];
 
