@@ -1,6 +1,6 @@
 //! The one door for the project's own commands: `cargo xtask <verb>`.
 //!
-//! `verbs` holds what builds and runs, `harvest` reads what tests print, `tidy` holds the house
+//! `verbs` holds what builds and runs, `fuzz` what is tried with any bytes, `harvest` reads what tests print, `tidy` holds the house
 //! rules, `tool` the way to other programs.
 
 #![expect(
@@ -10,6 +10,7 @@
 )]
 
 mod elf;
+mod fuzz;
 mod harvest;
 mod tidy;
 mod tool;
@@ -31,6 +32,9 @@ Usage: cargo xtask <verb> [argument...]
                    once docs/protocol.md describes it, and writes the tables of what clients and
                    arbiter say
   bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark
+  fuzz [TARGET...] [--seconds N]
+                   any bytes against the decoders, N seconds (60) for each target: frames, last_word,
+                   rpc, artifacts; what is found is in fuzz/artifacts
 
 Each verb says what it does and closes with one line. The exit status is 0 when all went well,
 1 when something failed, 64 for words that it does not know.
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         "check" => verbs::check(),
         "test" => verbs::test(arguments),
         "bench" => verbs::bench(arguments),
+        "fuzz" => fuzz::fuzz(arguments),
         "tidy" => tidy::run(arguments.iter().any(|word| word == "--bless")),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
@@ -69,6 +74,10 @@ fn close(verb: &str, begun: Instant, result: Result<String, Failure>) -> ExitCod
         Ok(summary) => {
             println!("xtask {verb}: {summary}, in {seconds} s");
             ExitCode::SUCCESS
+        }
+        Err(Failure::Usage(what)) => {
+            eprintln!("xtask {verb}: {what}");
+            ExitCode::from(EXIT_USAGE)
         }
         Err(failure) => {
             eprintln!("xtask {verb}: failed after {seconds} s: {failure}");

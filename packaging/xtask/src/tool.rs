@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Output { line: String, reason: String },
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Usage(String),
     #[error("{0} broken; each is named above with what to do instead")]
     Rules(Count),
 }
