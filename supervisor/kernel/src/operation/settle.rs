@@ -1,7 +1,9 @@
 //! What the observations of one operation mean. Pure: observations in, result out.
 
 use xioflow_journal::{Outcome, Stream, TerminationReason};
-use xioflow_protocol::{Exit, LaunchFailure, Stage, Survivor, SurvivorEnd, TreeEnd, WhyAlive};
+use xioflow_protocol::{
+    Exit, GATE_CLOSED_EXIT, LaunchFailure, Stage, Survivor, SurvivorEnd, TreeEnd, WhyAlive,
+};
 
 use super::supervise::Ending;
 use crate::clock::{self, Gaps};
@@ -58,6 +60,9 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
         Ending::Adopted { lost, end, empty } => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
             adopted(&mut result, lost, end, *empty);
+            if !facts.running && end.exit == AT_GATE {
+                forget_exit(&mut result, lost);
+            }
         }
         Ending::Lost(lost) => {
             apply_exit(&mut result, facts.early_exit);
@@ -124,6 +129,21 @@ fn adopted(result: &mut OperationResult, lost: &HelperLost, end: &TreeEnd, empty
     result
         .reason
         .get_or_insert_with(|| format!("{lost}; {fate}"));
+}
+
+/// How a child ends whose gate is closed instead of opened. A command can end like that as well.
+const AT_GATE: Option<Exit> = Some(Exit::Exited {
+    code: GATE_CLOSED_EXIT,
+});
+
+/// The helper was gone before it could say that the program runs, and what stood at the gate has ended as one
+/// does that never got past it. That is no exit of the command, or nobody can tell.
+fn forget_exit(result: &mut OperationResult, lost: &HelperLost) {
+    result.exit_code = None;
+    result.evidence = Evidence::Unobserved;
+    result.reason = Some(format!(
+        "{lost} when its gate was to be opened; nothing shows that the command ran, and nothing of it is left"
+    ));
 }
 
 fn isolated(result: &mut OperationResult, lost: &HelperLost, running: bool) {

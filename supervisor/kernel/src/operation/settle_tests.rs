@@ -25,6 +25,17 @@ fn signalled(
     signalled: Option<i32>,
     undrained: &[Stream],
 ) -> OperationResult {
+    seen(ending, stop, signalled, undrained, true)
+}
+
+/// `running`: whether the helper has said that the program was executed.
+fn seen(
+    ending: &Ending,
+    stop: Option<TerminationReason>,
+    signalled: Option<i32>,
+    undrained: &[Stream],
+    running: bool,
+) -> OperationResult {
     let stop = stop.map(|reason| StopRequest {
         reason,
         manner: StopManner::Terminate,
@@ -35,7 +46,7 @@ fn signalled(
         run_id: "run",
         ending,
         early_exit: None,
-        running: true,
+        running,
         stop: stop.as_ref(),
         signalled,
         undrained,
@@ -174,6 +185,27 @@ fn an_adopted_tree_is_a_failure_that_is_proven() {
     );
     assert_eq!(result.exit_code, Some(0));
     assert_eq!(result.cpu_time_ms, None);
+}
+
+#[test]
+fn a_child_that_ended_at_its_gate_is_no_command_that_exited() {
+    let exits = |code| Ending::Adopted {
+        lost: HelperLost::Gone,
+        end: end(Some(Exit::Exited { code }), Some(9), Vec::new()),
+        empty: true,
+    };
+    for (code, running, told) in [
+        (GATE_CLOSED_EXIT, false, None),
+        (GATE_CLOSED_EXIT, true, Some(GATE_CLOSED_EXIT)),
+        (3, false, Some(3)),
+    ] {
+        let result = seen(&exits(code), None, None, &[], running);
+        assert_eq!(result.exit_code, told, "{code} {running}");
+        assert_eq!(result.status, Outcome::Failed);
+        let observed = result.evidence == Evidence::Observed;
+        assert_eq!(observed, told.is_some(), "{code} {running}");
+        assert!(result.reason.is_some());
+    }
 }
 
 #[test]
