@@ -17,6 +17,17 @@ pub(crate) fn output_in(
     first_of(connection, &sql, [artifact], rows::output)
 }
 
+/// Operations whose results are among the newest `events` events.
+pub(crate) fn settled_lately(
+    connection: &Connection,
+    events: u32,
+) -> Result<Vec<String>, RowError> {
+    let sql = "SELECT operation_id FROM journal_events
+               WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal_events) - ?1
+                 AND type = 'OPERATION_RESULT_RECORDED' AND operation_id IS NOT NULL";
+    collect(connection, sql, [events], |row| Ok(row.get(0)?))
+}
+
 /// Files that the newest `events` events say were given up.
 pub(crate) fn pruned_lately(connection: &Connection, events: u32) -> Result<Vec<String>, RowError> {
     let sql = "SELECT payload_json ->> '$.artifact' FROM journal_events

@@ -210,6 +210,17 @@ pub trait Query: sealed::Source + Sized {
         })
     }
 
+    /// Operations whose results are among the newest `events` events, the oldest first. The owner that recorded
+    /// one may have died before it could remove the file of output that is in the journal now.
+    ///
+    /// # Errors
+    /// Those of every question; see [`Query`].
+    fn settled_lately(&self, events: u32) -> Result<Vec<String>, ReadError> {
+        self.with(|connection, path| {
+            artifacts::settled_lately(connection, events).map_err(|e| read_error(path, e))
+        })
+    }
+
     /// What is kept of an operation's output, stdout first.
     ///
     /// # Errors

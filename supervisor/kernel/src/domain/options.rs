@@ -268,7 +268,7 @@ impl DomainOptions {
                     source: Box::new(source),
                 }
             })?;
-        prune::finish_interrupted(&journal, &artifacts).map_err(|source| {
+        prune::finish_interrupted(&journal, &artifacts, &recovered).map_err(|source| {
             DomainError::Recovery {
                 path: folder.clone(),
                 source: Box::new(source.into()),

@@ -3,13 +3,15 @@
 
 use std::ffi::OsStr;
 
-use xioflow_journal::{Journal, Query, ReadError};
+use xioflow_journal::{Journal, Query, ReadError, Stream};
 
 use super::plan::Plan;
 use super::report::Pruned;
+use super::survey::is_needless;
 use super::work::{Bounds, PAGE_LEN, Work};
 use crate::domain::Inner;
-use crate::output::{Artifacts, Found};
+use crate::output::{Artifacts, Found, artifact_name};
+use crate::recovery::Decision;
 
 /// Room that an operation finds when it begins, in bytes, where the limit allows it; of a small limit a part.
 const ROOM_WANTED_BYTES: u64 = 64 * 1024 * 1024;
@@ -47,15 +49,40 @@ impl Inner {
     }
 }
 
-/// Removes files that are recorded as pruned and stand there still. One that cannot be removed stays; the next
-/// pruning names it.
+/// Removes files that are recorded as pruned and stand there still, and files of output that is in the journal
+/// now: of the newest results, and of those that were just `recovered`. One that cannot be removed stays; the
+/// next pruning names it.
 pub(crate) fn finish_interrupted(
     journal: &Journal,
     artifacts: &Artifacts,
+    recovered: &[Decision],
 ) -> Result<(), ReadError> {
     for artifact in journal.pruned_lately(EVENTS_LOOKED_AT)? {
         let name = OsStr::new(&artifact);
         if let Ok(Found::File(file)) = artifacts.look(name) {
+            artifacts.remove(name, &file).ok();
+        }
+    }
+    let lately = journal.settled_lately(EVENTS_LOOKED_AT)?;
+    let recovered = recovered.iter().map(|decision| &decision.operation_id);
+    for id in lately.iter().chain(recovered) {
+        remove_needless(journal, artifacts, id)?;
+    }
+    Ok(())
+}
+
+/// Removes the files of a finished operation that hold nothing which the journal does not.
+fn remove_needless(journal: &Journal, artifacts: &Artifacts, id: &str) -> Result<(), ReadError> {
+    for stream in Stream::ALL {
+        let name = artifact_name(id, *stream);
+        let name = OsStr::new(&name);
+        // Nearly always there is none, and nothing has to be asked.
+        let Ok(Found::File(file)) = artifacts.look(name) else {
+            continue;
+        };
+        let outputs = journal.outputs(id)?;
+        let output = outputs.iter().find(|output| output.stream == *stream);
+        if is_needless(output, file.bytes) {
             artifacts.remove(name, &file).ok();
         }
     }

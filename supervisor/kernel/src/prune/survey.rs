@@ -88,8 +88,12 @@ impl<'a> Survey<'a> {
     /// How many bytes of stored output stand under a name.
     fn look_at(&mut self, name: &OsStr, found: Found, told: &mut Pruned) -> Result<u64, Stopped> {
         let shown = name.to_string_lossy();
+        let bytes = match &found {
+            Found::File(file) => file.bytes,
+            Found::Other(_) | Found::Nothing => 0,
+        };
         let claim = match name.to_str() {
-            Some(name) => self.claim(name)?,
+            Some(name) => self.claim(name, bytes)?,
             // No name of ours is like that.
             None => Claim::Unknown,
         };
@@ -122,7 +126,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn claim(&mut self, name: &str) -> Result<Claim, ReadError> {
+    fn claim(&mut self, name: &str, bytes: u64) -> Result<Claim, ReadError> {
         if let Some(output) = self.place.records.output_in(name)? {
             return Ok(match output.pruned_at_ms {
                 Some(_) => Claim::Needless,
@@ -132,12 +136,12 @@ impl<'a> Survey<'a> {
         if self.unfinished.has(name, self.place.records)? {
             return Ok(Claim::Unfinished);
         }
-        self.moved(name)
+        self.moved(name, bytes)
     }
 
     /// Whether it is what is left of output that is in the journal now. That is told by the name, where the
     /// operation's id can be read from it.
-    fn moved(&self, name: &str) -> Result<Claim, ReadError> {
+    fn moved(&self, name: &str, bytes: u64) -> Result<Claim, ReadError> {
         let Some((id, stream)) = named_after(name) else {
             return Ok(Claim::Unknown);
         };
@@ -152,16 +156,22 @@ impl<'a> Survey<'a> {
         }
         let mut outputs = records.outputs(id)?.into_iter();
         let output = outputs.find(|output| output.stream == stream);
-        Ok(match output {
-            Some(output) if is_in_journal(&output) => Claim::Needless,
-            _ => Claim::Unknown,
+        Ok(match is_needless(output.as_ref(), bytes) {
+            true => Claim::Needless,
+            false => Claim::Unknown,
         })
     }
 }
 
-/// Whether everything that is stored of it is there, so that a file of it is one too many.
-fn is_in_journal(output: &Output) -> bool {
-    output.artifact.is_none() && output.content.is_some() && output.spill_error.is_none()
+/// Whether a file of so many bytes, of a stream of a finished operation, is one too many: everything that is
+/// stored of the stream is in the journal, or nothing was printed and its owner died before the first byte.
+pub(super) fn is_needless(output: Option<&Output>, bytes: u64) -> bool {
+    match output {
+        Some(output) => {
+            output.artifact.is_none() && output.content.is_some() && output.spill_error.is_none()
+        }
+        None => bytes == 0,
+    }
 }
 
 /// The operation whose stream a file of this name would hold, if it can be read from the name.

@@ -295,6 +295,27 @@ fn a_file_whose_output_moved_into_the_journal_is_a_leftover() {
     );
 }
 
+/// Whoever opens the domain after the crash removes it; what is no leftover stays.
+#[test]
+fn an_opening_removes_what_the_journal_has_already() {
+    let stage = Stage::new();
+    for (id, script) in [("small", "echo out"), ("silent", "true"), ("mute", "true")] {
+        let domain = open(&stage);
+        let operation = domain.operation(shell(&stage, script)).expect("a builder");
+        operation.id(id).run().expect("a result");
+    }
+    let large = print(&stage, &open(&stage), "large");
+    // Between the result and the removal; before the first byte; and what nothing explains.
+    for (name, content) in [("small", "out\n"), ("silent", ""), ("mute", "said")] {
+        let path = folder(&stage).join(format!("{name}-stdout.log"));
+        fs::write(path, content).expect("a file");
+    }
+    drop(open(&stage));
+    let left = ["large-stdout.log", "mute-stdout.log"].map(str::to_owned);
+    assert_eq!(files(&stage), BTreeSet::from(left));
+    assert_eq!(large.stdout_bytes, LEN);
+}
+
 #[test]
 fn many_outputs_are_worked_off_in_pages() {
     let stage = Stage::new();
