@@ -28,6 +28,8 @@ Usage: cargo xtask <verb> [argument...]
   test [ARG...]    build the programs, then run every test of the workspace, and name what was
                    skipped; arguments go to `cargo test`, for example:
                    cargo xtask test -p xioflow-suite --test command
+  matrix [ARG...]  kill everything everywhere and examine what is then on record; arguments go to
+                   the crash matrix, whose --help lists them
   tidy [--bless]   the house rules; --bless takes over the present source of the helper's protocol
                    once docs/protocol.md describes it, and writes the tables of what clients and
                    arbiter say
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         "check" => verbs::check(),
         "test" => verbs::test(arguments),
         "bench" => verbs::bench(arguments),
+        "matrix" => verbs::matrix(arguments),
         "fuzz" => fuzz::fuzz(arguments),
         "tidy" => tidy::run(arguments.iter().any(|word| word == "--bless")),
         "help" | "--help" | "-h" => {

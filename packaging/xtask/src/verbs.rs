@@ -1,4 +1,4 @@
-//! The verbs that build and run: check, test, bench.
+//! The verbs that build and run: check, test, matrix, bench.
 
 use crate::harvest::Harvest;
 use crate::tool::{Failure, cargo, run, run_through, target_dir};
@@ -16,6 +16,9 @@ pub(crate) fn check() -> Result<String, Failure> {
         "warnings",
     ];
     run(&mut cargo(&lints))?;
+    // Once more with the hooks that only the crash matrix has.
+    let armed = ["clippy", "--package", MATRIX, "--features", "hooks"];
+    run(cargo(&armed).args(&lints[2..]))?;
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok("formatted, without a lint, documented".to_owned())
@@ -49,6 +52,23 @@ pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
     }
     ended?;
     Ok(format!("{harvest}, nothing left behind"))
+}
+
+/// The package of the crash matrix.
+const MATRIX: &str = "xioflow-matrix";
+
+/// The crash matrix, with the helper and the fixture of this very source. Its other processes are itself: only
+/// it has kill points, so it needs none of the programs that are shipped to have any.
+pub(crate) fn matrix(arguments: &[String]) -> Result<String, Failure> {
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    let armed = ["--package", MATRIX, "--features", "hooks"];
+    let mut test = cargo(&["test"]);
+    test.args(armed)
+        .args(["--test", "matrix", "--"])
+        .args(arguments)
+        .env("XIOFLOW_TEST_BIN_DIR", target_dir()?.join("debug"));
+    run(test.arg("--show-output"))?;
+    Ok("every promise held, nothing left behind".to_owned())
 }
 
 /// Ratios against a bare spawn.

@@ -45,6 +45,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-kit", &["xioflow-protocol"]),
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
+    (
+        "xioflow-matrix",
+        &[
+            "xioflow-arbiter",
+            "xioflow-kernel",
+            "xioflow-killpoint",
+            "xioflow-kit",
+        ],
+    ),
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xioflow-storage", &["xioflow-kit"]),
     (

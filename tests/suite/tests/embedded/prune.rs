@@ -324,10 +324,7 @@ fn many_outputs_are_worked_off_in_pages() {
     let script = "yes | head -c 70000; yes | head -c 70000 >&2";
     for at in 0..150 {
         let operation = domain.operation(shell(&stage, script)).expect("a builder");
-        operation
-            .id(format!("op-{at:03}"))
-            .run()
-            .expect("a result");
+        operation.id(format!("op-{at:03}")).run().expect("a result");
     }
     let pruned = domain.prune(&to(20 * 70_000)).expect("pruned");
     assert_eq!((pruned.removed_total.files, files(&stage).len()), (280, 20));
