@@ -8,7 +8,7 @@ use xioflow_kernel::{Decision, Verdict};
 
 use crate::picture::Picture;
 use crate::point::Whom;
-use crate::work::{Ends, Work};
+use crate::work::{Ends, NO_READER, Work};
 
 /// A promise that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +133,7 @@ fn is_possible(work: &Work, code: Option<i64>, effects: usize) -> bool {
     match (work.ends, code) {
         (_, None) => true,
         (Ends::ByItself, Some(code)) => code == 0 && effects == 1,
+        (Ends::Printing, Some(code)) => [0, NO_READER].contains(&code) && effects == 1,
         (Ends::ByForce, Some(_)) => false,
         (Ends::Never, Some(code)) => code == 127 && effects == 0,
     }

@@ -11,6 +11,8 @@ use crate::folder::Folder;
 pub(crate) enum Ends {
     /// By itself, with status 0.
     ByItself,
+    /// The same, or with [`NO_READER`] when nobody reads what it prints any more.
+    Printing,
     /// Not at all: it stays until somebody ends it.
     ByForce,
     /// Its program is not there, so it never begins.
@@ -28,6 +30,9 @@ pub(crate) struct Work {
     timeout: Option<Duration>,
     stored_max: Option<u64>,
 }
+
+/// The exit status of the fixture when it cannot print.
+pub(crate) const NO_READER: i64 = 99;
 
 /// Names the operation in the environment of each of its processes.
 pub(crate) const OPERATION_VARIABLE: &str = "MATRIX_OPERATION";
@@ -70,7 +75,7 @@ impl Work {
     /// Prints more than is stored.
     pub(crate) const fn flood(id: &'static str) -> Self {
         let script = "exec $FIXTURE flood-output both 400000";
-        let work = Self::new(id, script, Ends::ByItself);
+        let work = Self::new(id, script, Ends::Printing);
         Self {
             stored_max: Some(FLOOD_STORED_BYTES),
             ..work
@@ -100,7 +105,7 @@ impl Work {
     pub(crate) fn command(&self, folder: &Folder) -> Command {
         let command = match self.ends {
             Ends::Never => Command::new("/nowhere/at-all"),
-            Ends::ByItself | Ends::ByForce => {
+            Ends::ByItself | Ends::Printing | Ends::ByForce => {
                 let script = format!("echo {} >> effects; {}", self.id, self.script);
                 Command::new("/bin/sh").args(["-c", &script])
             }
