@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
 use crate::model::UnknownName;
@@ -33,8 +33,13 @@ pub enum Fault {
     Denied,
     /// No space or no quota is left (ENOSPC, EDQUOT, SQLITE_FULL).
     Full,
-    /// SQLite found the database damaged (SQLITE_CORRUPT, SQLITE_NOTADB).
+    /// SQLite found the database damaged (SQLITE_CORRUPT, SQLITE_NOTADB) or shorter than it should be
+    /// (SQLITE_IOERR_SHORT_READ).
     Corrupt,
+    /// The device or its driver reported an error (EIO, SQLITE_IOERR).
+    Device,
+    /// A file could not be opened (SQLITE_CANTOPEN).
+    Unopenable,
     /// The file system has no advisory locks (EOPNOTSUPP, ENOLCK, ENOSYS; EINVAL of fcntl(2)), or has
     /// some that keep nobody out.
     NoLocks,
@@ -52,7 +57,9 @@ impl fmt::Display for Fault {
             Self::ReadOnly => "the file system is read-only; choose a domain in a writable place, or only read from it",
             Self::Denied => "permission denied; run as the owner of the domain, or choose another folder",
             Self::Full => "no space is left; free some and try again",
-            Self::Corrupt => "the database is damaged; keep a copy of the folder, then restore a backup or begin a new domain",
+            Self::Corrupt => "the database is damaged; keep a copy of the folder, and see `xioflow doctor --domain DIR` for what can be done",
+            Self::Device => "the disk reported an error; see the cause and the system's log, then check the domain with `xioflow doctor --domain DIR`",
+            Self::Unopenable => "a file of the database cannot be opened; see that it is a file and may be opened, then `xioflow doctor --domain DIR`",
             Self::NoLocks => "the file system has no working locks; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)",
             Self::NoWriteAheadLog => "the file system cannot carry a write-ahead log; put the domain on a local disk (--domain DIR, XIOFLOW_DOMAIN)",
             Self::Busy => "another program keeps the database locked; close it and try again",
@@ -108,13 +115,16 @@ fn fault_of_io(error: &io::Error) -> Fault {
         Some(Errno::ROFS) => Fault::ReadOnly,
         Some(Errno::ACCESS | Errno::PERM) => Fault::Denied,
         Some(Errno::NOSPC | Errno::DQUOT) => Fault::Full,
+        Some(Errno::IO) => Fault::Device,
         Some(Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS) => Fault::NoLocks,
         _ => Fault::Other,
     }
 }
 
 fn fault_of_sqlite(path: &Path, error: &rusqlite::Error) -> Fault {
+    let extended = error.sqlite_error().map(|e| e.extended_code);
     match error.sqlite_error_code() {
+        _ if extended == Some(ffi::SQLITE_IOERR_SHORT_READ) => Fault::Corrupt,
         Some(ErrorCode::DiskFull) => Fault::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Fault::Corrupt,
         Some(ErrorCode::ReadOnly) => Fault::ReadOnly,
@@ -122,6 +132,8 @@ fn fault_of_sqlite(path: &Path, error: &rusqlite::Error) -> Fault {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Fault::Busy,
         // SQLite keeps the errno of these to itself, so the file system is asked.
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_full(path) => Fault::Full,
+        Some(ErrorCode::SystemIoFailure) => Fault::Device,
+        Some(ErrorCode::CannotOpen) => Fault::Unopenable,
         _ => Fault::Other,
     }
 }
@@ -159,8 +171,6 @@ pub enum DataFault {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     fn of_errno(errno: Errno) -> Fault {
@@ -181,13 +191,19 @@ mod tests {
         assert_eq!(of_errno(Errno::OPNOTSUPP), Fault::NoLocks);
         assert_eq!(of_errno(Errno::NOLCK), Fault::NoLocks);
         assert_eq!(of_errno(Errno::NOSYS), Fault::NoLocks);
-        assert_eq!(of_errno(Errno::IO), Fault::Other);
+        assert_eq!(of_errno(Errno::IO), Fault::Device);
+        assert_eq!(of_errno(Errno::XDEV), Fault::Other);
         assert_eq!(of_sqlite(ffi::SQLITE_FULL), Fault::Full);
         assert_eq!(of_sqlite(ffi::SQLITE_CORRUPT), Fault::Corrupt);
         assert_eq!(of_sqlite(ffi::SQLITE_NOTADB), Fault::Corrupt);
         assert_eq!(of_sqlite(ffi::SQLITE_READONLY), Fault::ReadOnly);
         assert_eq!(of_sqlite(ffi::SQLITE_BUSY), Fault::Busy);
-        assert_eq!(of_sqlite(ffi::SQLITE_IOERR), Fault::Other);
+        assert_eq!(of_sqlite(ffi::SQLITE_IOERR), Fault::Device);
+        assert_eq!(of_sqlite(ffi::SQLITE_IOERR_FSYNC), Fault::Device);
+        assert_eq!(of_sqlite(ffi::SQLITE_IOERR_SHORT_READ), Fault::Corrupt);
+        assert_eq!(of_sqlite(ffi::SQLITE_CANTOPEN), Fault::Unopenable);
+        assert_eq!(of_sqlite(ffi::SQLITE_PERM), Fault::Denied);
+        assert_eq!(of_sqlite(ffi::SQLITE_ERROR), Fault::Other);
     }
 
     #[test]

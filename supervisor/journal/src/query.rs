@@ -8,6 +8,7 @@ use rusqlite::{Connection, Params, Row};
 use crate::artifacts;
 use crate::error::{DataError, StorageError};
 use crate::header::FileError;
+use crate::integrity::{self, IntegrityReport, IntegrityStep};
 use crate::model::{Event, Lease, Operation, OperationStatus, Output, Owner, Run, RunStatus, Task};
 use crate::origin::FileIdentity;
 use crate::rows::{self, RowError};
@@ -330,6 +331,22 @@ pub trait Query: sealed::Source + Sized {
             rows::LEASE
         );
         all(self, &sql, [], rows::lease)
+    }
+
+    /// Reads all of the database, and says what is not as it must be: damage that SQLite finds, and rows
+    /// that break a rule of the record. `progress` is told of each step before it is taken.
+    ///
+    /// Takes as long as reading the file does, some seconds a gigabyte. Writes nothing, and works
+    /// beside a living owner. What it cannot find is a changed byte inside a value that is still a
+    /// possible one: SQLite keeps no sums of its pages.
+    ///
+    /// # Errors
+    /// Those of every question; damage is no error, but in the report.
+    fn check_integrity(
+        &self,
+        progress: impl FnMut(IntegrityStep),
+    ) -> Result<IntegrityReport, ReadError> {
+        self.with(|connection, path| integrity::check(connection, path, progress))
     }
 
     /// The owner, present or last; `None` only in a domain that was never opened completely.

@@ -415,7 +415,7 @@ fn broken_by_a_failing_write() {
         assert!(kept < 100, "the limit was never reached");
     };
     assert!(
-        matches!(&error, CommitError::Broken(e) if e.fault == Fault::Other),
+        matches!(&error, CommitError::Broken(e) if e.fault == Fault::Device),
         "{error:?}"
     );
     let again = journal.commit(vec![register("small", &[])]).unwrap_err();
