@@ -151,7 +151,7 @@ fn a_flipped_bit_is_found_or_decides_nothing() {
     let bytes = fs::read(place.root().join("domain.db")).unwrap();
     let (mut named, mut tried) = (0, 0);
     // A prime, so that every part of a page is met.
-    for at in (0..bytes.len()).step_by(331).chain(0..110) {
+    for at in (0..bytes.len()).step_by(661).chain(0..110) {
         let mut flipped = bytes.clone();
         flipped[at] ^= 1 << (at % 8);
         tried += 1;
@@ -259,7 +259,7 @@ fn a_flipped_bit_in_the_log_costs_commits_from_there_on_and_nothing_before() {
     let (place, database, log) = crashed();
     let mut least = usize::MAX;
     let mut before = 0;
-    for at in (0..log.len()).step_by(199) {
+    for at in (0..log.len()).step_by(487) {
         let mut flipped = log.clone();
         flipped[at] ^= 1 << (at % 8);
         let root = domain_of(
@@ -283,7 +283,7 @@ fn a_flipped_bit_in_the_log_costs_commits_from_there_on_and_nothing_before() {
 fn a_log_that_is_cut_keeps_what_is_whole() {
     let (place, database, log) = crashed();
     let mut before = 0;
-    for len in (0..=log.len()).step_by(509).chain([log.len()]) {
+    for len in (0..=log.len()).step_by(1021).chain([log.len()]) {
         let root = domain_of(
             &place,
             &[("domain.db", &database), ("domain.db-wal", &log[..len])],
