@@ -26,7 +26,10 @@ pub struct Identity {
 pub enum Verification {
     /// It is, and it lives.
     Original,
-    /// It is not: ended (a zombie has ended), another process, another boot.
+    /// It is, and it has ended: a zombie, whose number cannot be another's before somebody has
+    /// waited for it.
+    Unreaped,
+    /// It is not: gone, another process, another boot.
     NotOriginal,
     /// The system did not say.
     CannotTell,
@@ -73,25 +76,27 @@ pub fn verify(recorded: &Identity) -> Verification {
     let mut line = StatLine::new();
     match read_stat(recorded.pid, &mut line) {
         Ok(None) => Verification::NotOriginal,
-        Ok(Some(stat)) if stat.has_ended() => Verification::NotOriginal,
         Ok(Some(stat)) if stat.start_ticks != recorded.start_ticks => Verification::NotOriginal,
-        Ok(Some(_)) => verify_inode(recorded),
+        Ok(Some(stat)) if stat.has_ended() => verify_inode(recorded, Verification::Unreaped),
+        Ok(Some(_)) => verify_inode(recorded, Verification::Original),
         Err(_) => Verification::CannotTell,
     }
 }
 
-/// The finest evidence, where both the record and the kernel have it.
-fn verify_inode(recorded: &Identity) -> Verification {
+/// The finest evidence, where it was recorded. A number and a tick can come again (the counter of
+/// process ids can be set back); what could not be compared then is not known to be the same.
+fn verify_inode(recorded: &Identity, same: Verification) -> Verification {
     let Some(expected) = recorded.pidfd_inode else {
-        return Verification::Original;
+        return same;
     };
     match pidfd_open(recorded.pid) {
         Ok(pidfd) => match pidfd_inode(pidfd.as_fd()) {
-            Some(inode) if inode != expected => Verification::NotOriginal,
-            Some(_) | None => Verification::Original,
+            Some(inode) if inode == expected => same,
+            Some(_) => Verification::NotOriginal,
+            None => Verification::CannotTell,
         },
         Err(Errno::ESRCH) => Verification::NotOriginal,
-        Err(_) => Verification::Original,
+        Err(_) => Verification::CannotTell,
     }
 }
 
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_has_ended() {
+    fn a_zombie_has_ended_and_keeps_its_number() {
         let mut child = sleeper();
         let who = identity(child.id()).expect("readable").expect("alive");
         child.kill().expect("killed");
@@ -155,8 +160,14 @@ mod tests {
         while xioflow_sys::peek(pid).expect("our child").is_none() {
             std::thread::yield_now();
         }
-        assert_eq!(verify(&who), Verification::NotOriginal);
+        assert_eq!(verify(&who), Verification::Unreaped);
+        let another = Identity {
+            start_ticks: who.start_ticks + 1,
+            ..who.clone()
+        };
+        assert_eq!(verify(&another), Verification::NotOriginal);
         child.wait().expect("waited for");
+        assert_eq!(verify(&who), Verification::NotOriginal);
     }
 
     #[test]

@@ -38,5 +38,5 @@ pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
 pub use read::CannotTell;
 pub use standing::Standing;
 pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
-pub use tree::{Descendant, Listing, Way, children, descendants, descendants_outside};
+pub use tree::{Descendant, Listing, Way, children, descendants, descendants_outside, processes};
 pub use umask::own_umask;

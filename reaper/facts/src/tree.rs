@@ -7,7 +7,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::str;
 
-use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, Pid, getdents, group_of, openat, statat};
+use xioflow_sys::{
+    AsFd, CWD, Errno, OpenFlags, Pid, getdents, getpid, group_of, openat, readlinkat, statat,
+};
 
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
@@ -351,29 +353,55 @@ pub(crate) fn list_numbers(path: ProcPath) -> Result<Vec<u32>, Errno> {
     }
 }
 
-/// Finds descendants by the parents of all processes.
-fn scan(root: u32) -> Result<Listing, CannotTell> {
+/// Every process that this one can see, in no order, zombies among them.
+///
+/// Only complete if `/proc` is that of this process's own pid namespace and hides nobody (the option
+/// `hidepid` does); that is found out by those who must be in it.
+///
+/// # Errors
+/// [`CannotTell`] when `/proc` cannot be listed.
+pub fn processes() -> Result<Listing, CannotTell> {
     let path = proc_path!("/proc");
     let all = list_numbers(path).map_err(CannotTell::unreadable(path))?;
-    let mut by_parent: BTreeMap<u32, Vec<Descendant>> = BTreeMap::new();
-    let mut complete = true;
+    // The first process of a pid namespace lives as long as any other does.
+    let mut complete = all.contains(&1) && is_own_proc();
+    let mut processes = Vec::with_capacity(all.len());
     for pid in all {
         let mut line = StatLine::new();
         match read_stat(pid, &mut line) {
-            Ok(Some(stat)) => {
-                by_parent
-                    .entry(stat.parent)
-                    .or_default()
-                    .push(Descendant::new(&stat));
-            }
+            Ok(Some(stat)) => processes.push(Descendant::new(&stat)),
             Ok(None) => {}
             Err(_) => complete = false,
         }
     }
     Ok(Listing {
-        processes: below(root, &mut by_parent),
+        processes,
         way: Way::Scan,
         complete,
+    })
+}
+
+/// Whether `/proc` counts as this process does: not after unshare(1) without `--mount-proc`.
+fn is_own_proc() -> bool {
+    let mut name = [0; 16];
+    let Ok(len) = readlinkat(CWD, proc_path!("/proc/self").as_c_str(), &mut name) else {
+        return false;
+    };
+    let name = name.get(..len).and_then(|name| str::from_utf8(name).ok());
+    name.and_then(|name| name.parse().ok()) == Some(getpid())
+}
+
+/// Finds descendants by the parents of all processes.
+fn scan(root: u32) -> Result<Listing, CannotTell> {
+    let all = processes()?;
+    let mut by_parent: BTreeMap<u32, Vec<Descendant>> = BTreeMap::new();
+    for found in all.processes {
+        by_parent.entry(found.parent).or_default().push(found);
+    }
+    Ok(Listing {
+        processes: below(root, &mut by_parent),
+        way: Way::Scan,
+        complete: all.complete,
     })
 }
 
@@ -520,6 +548,19 @@ mod tests {
         walk.to_visit.push(met(stat.start_ticks - 1));
         walk.descend(0);
         assert!(walk.found.is_empty() && walk.seen.len() == 1);
+        end(child, numbers);
+    }
+
+    #[test]
+    fn every_process_is_listed_and_those_that_must_be_there_are() {
+        let (child, numbers) = family();
+        let all = processes().expect("listed");
+        assert!(all.complete, "this test sees its whole namespace");
+        let found = pids(&all);
+        assert!(found.contains(&1) && found.contains(&std::process::id()));
+        assert!(numbers.iter().all(|pid| found.contains(pid)));
+        let session = all.processes.iter().find(|it| it.pid == child.id());
+        assert!(session.is_some_and(|it| it.parent == std::process::id()));
         end(child, numbers);
     }
 
