@@ -31,6 +31,7 @@ pub struct Journal {
     domain_id: String,
     owner: Owner,
     opened_as: OpenedAs,
+    before: Option<Owner>,
     // Dropped in this order: the connections, then the descriptor that must outlive them.
     /// Opened with the first question: a command that asks none does not pay for it.
     readings: Mutex<Option<Connection>>,
@@ -108,6 +109,7 @@ impl Journal {
             domain_id: claim.domain_id,
             owner: claim.owner,
             opened_as,
+            before: claim.before,
             _main: main,
         }
     }
@@ -172,6 +174,13 @@ impl Journal {
     #[must_use]
     pub fn opened_as(&self) -> OpenedAs {
         self.opened_as
+    }
+
+    /// Who had the domain before this opening, as it left the owner row: without
+    /// [`Owner::released_at_ms`] it died. `None` in a new domain.
+    #[must_use]
+    pub fn before(&self) -> Option<&Owner> {
+        self.before.as_ref()
     }
 
     /// What was done so far.

@@ -14,6 +14,8 @@ pub(crate) const DEFAULT_DOMAIN_ID: &str = "default";
 pub(crate) struct Claim {
     pub(crate) domain_id: String,
     pub(crate) owner: Owner,
+    /// Who had the domain before, as the row was found; only known to the claim that replaced it.
+    pub(crate) before: Option<Owner>,
 }
 
 /// Reads the owner row; `None` before the first opening is complete.
@@ -36,6 +38,7 @@ fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
             acquired_at_ms: row.get(5)?,
             released_at_ms: row.get(6)?,
         },
+        before: None,
     })
 }
 
@@ -68,10 +71,12 @@ pub(crate) fn take(
     file: FileIdentity,
     now_ms: i64,
 ) -> rusqlite::Result<Claim> {
-    let before = read(connection)?.map_or(0, |claim| claim.owner.epoch);
+    let before = read(connection)?.map(|claim| claim.owner);
+    let epoch = before.as_ref().map_or(0, |owner| owner.epoch) + 1;
     let claim = Claim {
         domain_id: domain_id.to_owned(),
-        owner: myself(before + 1, now_ms),
+        owner: myself(epoch, now_ms),
+        before,
     };
     let owner = &claim.owner;
     connection.execute(
