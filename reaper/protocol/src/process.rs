@@ -24,7 +24,7 @@ pub struct Identity {
 }
 
 /// How a process ended, as wait(2) says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum Exit {
     /// It called exit.
     #[n(0)]

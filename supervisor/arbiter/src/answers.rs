@@ -11,7 +11,7 @@ use xioflow_kernel::{
     DEFAULT_MAX_OUTPUT_BYTES, Domain, Extent, OutputReader, RunHandle, TaskHandle, stored_result,
 };
 use xioflow_rpc::domain::{
-    Decision, FindRun, LastReport, OpenRun, ReportRun, RunOpen, RunReported, SaveTask, TaskSaved,
+    FindRun, LastReport, OpenRun, ReportRun, RunOpen, RunReported, SaveTask, TaskSaved,
 };
 use xioflow_rpc::journal::{Events, GetOperation, ListOperations, Operations, ReadEvents};
 use xioflow_rpc::operation::{INLINE_MAX_BYTES, OutputRead, ReadOutput};
@@ -142,15 +142,12 @@ fn read(
 
 /// `recovery.lastReport`.
 pub(crate) fn last_report(domain: &Domain) -> Result<LastReport, Fault> {
-    let decisions = domain.recovered().iter().map(|decision| {
-        let verdict = document(decision.verdict)?;
-        Ok(Decision {
-            operation_id: decision.operation_id.clone(),
-            case: decision.case,
-            verdict: verdict.as_str().unwrap_or_default().to_owned(),
-            evidence: decision.evidence.clone(),
-        })
-    });
+    // Both have the same form; the wire's is the twin of the kernel's.
+    let twin = |decision| {
+        let twin = serde_json::from_value(document(decision)?);
+        twin.map_err(|error| Fault::new(code::INTERNAL, error.to_string()))
+    };
+    let decisions = domain.recovered().iter().map(twin);
     Ok(LastReport {
         decisions: decisions.collect::<Result<_, _>>()?,
     })

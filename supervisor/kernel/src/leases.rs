@@ -9,40 +9,42 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::resources::FOLDER_PREFIX;
 
 /// The resource named in a conflict when the number of operations is what blocks.
-pub(crate) const CONCURRENCY: &str = "domain:max_concurrent_ops";
+pub const CONCURRENCY: &str = "domain:max_concurrent_ops";
 
 /// Who stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Conflict {
+pub struct Conflict {
     /// The resource that was asked for.
-    pub(crate) resource: String,
+    pub resource: String,
     /// Who holds it, or waits for it with an older claim.
-    pub(crate) holder: String,
+    pub holder: String,
 }
 
 /// All holders and waiters of a domain.
-#[derive(Debug, Default)]
-pub(crate) struct LeaseTable {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct LeaseTable {
     concurrent_max: Option<usize>,
     holders: BTreeMap<String, Holder>,
     waiting: VecDeque<Waiter>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Holder {
     resources: Vec<String>,
     /// Whether it takes one of the places.
     unfinished: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Waiter {
     operation: String,
     resources: Vec<String>,
 }
 
 impl LeaseTable {
-    pub(crate) fn new(concurrent_max: Option<usize>) -> Self {
+    /// One without holders, for at most so many unfinished operations.
+    #[must_use]
+    pub fn new(concurrent_max: Option<usize>) -> Self {
         Self {
             concurrent_max,
             ..Self::default()
@@ -50,18 +52,17 @@ impl LeaseTable {
     }
 
     /// Notes a holder that is known from the journal, whatever else it overlaps with.
-    pub(crate) fn restore(&mut self, operation: &str, resources: &[String]) {
+    pub fn restore(&mut self, operation: &str, resources: &[String]) {
         let holder = self.holders.entry(operation.to_owned()).or_default();
         holder.resources.extend_from_slice(resources);
         holder.unfinished = true;
     }
 
-    /// Gives `operation` its resources, or says who stands in the way.
-    pub(crate) fn try_take(
-        &mut self,
-        operation: &str,
-        resources: &[String],
-    ) -> Result<(), Conflict> {
+    /// Gives `operation` its resources.
+    ///
+    /// # Errors
+    /// Who stands in the way.
+    pub fn try_take(&mut self, operation: &str, resources: &[String]) -> Result<(), Conflict> {
         let ahead = self.waiting.len();
         match self.blocker(resources, ahead) {
             Some(conflict) => Err(conflict),
@@ -73,7 +74,7 @@ impl LeaseTable {
     }
 
     /// Puts `operation` at the end of the queue.
-    pub(crate) fn wait(&mut self, operation: &str, resources: &[String]) {
+    pub fn wait(&mut self, operation: &str, resources: &[String]) {
         let waiter = Waiter {
             operation: operation.to_owned(),
             resources: resources.to_vec(),
@@ -82,7 +83,7 @@ impl LeaseTable {
     }
 
     /// Takes a waiter out of the queue and says who stands in its way.
-    pub(crate) fn give_up(&mut self, operation: &str) -> Option<Conflict> {
+    pub fn give_up(&mut self, operation: &str) -> Option<Conflict> {
         let at = self
             .waiting
             .iter()
@@ -93,19 +94,19 @@ impl LeaseTable {
     }
 
     /// Frees what `operation` holds.
-    pub(crate) fn release(&mut self, operation: &str) {
+    pub fn release(&mut self, operation: &str) {
         self.holders.remove(operation);
     }
 
     /// Leaves `operation`, which has ended without proof, its resources, and frees its place.
-    pub(crate) fn keep(&mut self, operation: &str) {
+    pub fn keep(&mut self, operation: &str) {
         if let Some(holder) = self.holders.get_mut(operation) {
             holder.unfinished = false;
         }
     }
 
     /// Serves every waiter that can be served now, in order, and names them.
-    pub(crate) fn serve(&mut self) -> Vec<String> {
+    pub fn serve(&mut self) -> Vec<String> {
         let mut served = Vec::new();
         let mut at = 0;
         while at < self.waiting.len() {

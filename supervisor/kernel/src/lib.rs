@@ -63,7 +63,12 @@ mod environment;
 mod error;
 mod fingerprint;
 mod flight;
+mod guidance;
 mod helper;
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
 mod leases;
 mod names;
 mod observe;
@@ -82,6 +87,16 @@ mod stop;
 mod text_view;
 mod unrecorded;
 pub mod views;
+
+/// The rules that are pure, as they are, for models and tests of the whole. No part of the library's
+/// interface: what is here changes with the rules.
+#[cfg(feature = "rules")]
+#[doc(hidden)]
+pub mod rules {
+    pub use crate::leases::{CONCURRENCY, Conflict, LeaseTable};
+    pub use crate::operation::rules::{Cause, Heard, Talk, outcome_of};
+    pub use crate::recovery::rules::*;
+}
 
 pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
@@ -107,7 +122,7 @@ pub use output::{
 pub use prune::{
     KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,
 };
-pub use recovery::{Decision, Verdict};
+pub use recovery::{Decision, First, LeasesAre, Verdict, preview as preview_recovery};
 pub use remote::{Arbiter, ArbiterInfo};
 pub use result::{
     EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope,

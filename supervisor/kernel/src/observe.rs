@@ -2,17 +2,16 @@
 //! `xioflow-facts`.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use xioflow_facts::Verification;
+use xioflow_facts::{ProcessState, Verification};
 use xioflow_journal::Stream;
 use xioflow_protocol::ProcessNote;
 
-use crate::deadline::timespec_until;
+use crate::recovery::Liveness;
 use crate::result::{PipeHolder, ProcessIdentity};
 
 /// Who else has the pipe with this inode open. Processes that cannot be looked into are left out.
@@ -73,19 +72,6 @@ pub(crate) fn process_note(pid: u32) -> Option<ProcessNote> {
     ))
 }
 
-/// Whether a recorded process is still the one that it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Liveness {
-    /// It is, and lives.
-    Alive,
-    /// It has ended.
-    Gone,
-    /// It belongs to an earlier boot of this machine: nothing of its tree can live.
-    OtherBoot,
-    /// The system does not say.
-    CannotTell,
-}
-
 /// Looks whether a recorded process lives.
 pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     let Some(boot_id) = parse_boot_id(&recorded.boot_id) else {
@@ -104,28 +90,86 @@ pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     };
     match xioflow_facts::verify(&identity) {
         Verification::Original => Liveness::Alive,
+        Verification::Unreaped => Liveness::Unreaped,
         Verification::NotOriginal => Liveness::Gone,
         Verification::CannotTell => Liveness::CannotTell,
     }
 }
 
-/// Waits until a recorded process is gone; says how it is after that or after `patience`.
-pub(crate) fn wait_gone(recorded: &ProcessIdentity, patience: Duration) -> Liveness {
+/// A descriptor that means a recorded process and no other.
+///
+/// # Errors
+/// How it is with that process, if that is anything but alive; [`Liveness::CannotTell`] also where
+/// there is no descriptor left.
+pub(crate) fn hold(recorded: &ProcessIdentity) -> Result<OwnedFd, Liveness> {
     let pid = i32::try_from(recorded.pid).ok().and_then(Pid::from_raw);
-    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let pidfd = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     // Verified after the pidfd is open: it means the process that is looked at now.
-    let alive = liveness(recorded);
-    let (Liveness::Alive, Some(pidfd)) = (alive, pidfd) else {
-        return alive;
-    };
-    let until = std::time::Instant::now().checked_add(patience);
-    let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
-    // An interrupted wait is as good as one that is over: the answer is asked for again.
-    poll(&mut polled, timespec_until(until).as_ref()).ok();
-    liveness(recorded)
+    match (liveness(recorded), pidfd) {
+        (Liveness::Alive, Some(Ok(pidfd))) => Ok(pidfd),
+        (Liveness::Alive, _) => Err(Liveness::CannotTell),
+        (other, _) => Err(other),
+    }
 }
 
-fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+/// One process, as it was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Met {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    pub(crate) start_ticks: u64,
+    /// Whether it only waits to be waited for.
+    pub(crate) has_ended: bool,
+    /// Whether no signal wakes it at the moment.
+    pub(crate) is_uninterruptible: bool,
+}
+
+/// All processes of this moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scan {
+    pub(crate) processes: Vec<Met>,
+    /// Whether nobody can have been hidden.
+    pub(crate) is_complete: bool,
+}
+
+/// Looks at every process; an empty, incomplete answer if the system does not say.
+pub(crate) fn scan() -> Scan {
+    let Ok(found) = xioflow_facts::processes() else {
+        return Scan::default();
+    };
+    let met = |it: &xioflow_facts::Descendant| Met {
+        pid: it.pid,
+        parent: it.parent,
+        group: it.group,
+        session: it.session,
+        start_ticks: it.start_ticks,
+        has_ended: it.has_ended(),
+        is_uninterruptible: it.state == ProcessState::Uninterruptible,
+    };
+    Scan {
+        processes: found.processes.iter().map(met).collect(),
+        is_complete: found.complete,
+    }
+}
+
+/// Looks at one process again; `None` if there is none, or it cannot be looked at.
+pub(crate) fn look_at(pid: u32) -> Option<Met> {
+    let mut line = xioflow_facts::StatLine::new();
+    let stat = xioflow_facts::read_stat(pid, &mut line).ok()??;
+    Some(Met {
+        pid,
+        parent: stat.parent,
+        group: stat.group,
+        session: stat.session,
+        start_ticks: stat.start_ticks,
+        has_ended: stat.has_ended(),
+        is_uninterruptible: stat.state == ProcessState::Uninterruptible,
+    })
+}
+
+pub(crate) fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
     if text.len() != 2 * bytes.len() || !text.is_ascii() {
         return None;

@@ -151,8 +151,19 @@ pub struct Decision {
     pub operation_id: String,
     /// The case, a letter of the table in the documentation of recovery.
     pub case: char,
-    /// What follows: `cleaned_unspawned`, `settled_by_last_word`, `marked_dead`, `isolated`.
+    /// What follows: `cleaned_unspawned`, `settled_by_last_word`, `marked_dead`, `stopped_alive_process`,
+    /// `isolated`.
     pub verdict: String,
+    /// How the operation ended, an outcome of the journal.
+    pub status: String,
+    /// What became of its leases: `freed` or `kept`.
+    pub leases: String,
     /// What it rests on, as a sentence.
     pub evidence: String,
+    /// Who got a signal from recovery, the first 256.
+    pub signalled: Vec<u32>,
+    /// How much of its standard output had reached the disk, in bytes; null where there is no file.
+    pub stdout_bytes: Option<u64>,
+    /// The same for standard error.
+    pub stderr_bytes: Option<u64>,
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use xioflow_kernel::journal::{Outcome, TerminationReason};
-use xioflow_kernel::{Decision, OperationResult, SurvivorRecord, Verdict};
+use xioflow_kernel::{Decision, LeasesAre, OperationResult, SurvivorRecord, Verdict};
 
 use crate::exit::Code;
 use crate::output;
@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 5;
 /// Says what was settled of an earlier owner's work. It may be that of others, and much of it: what needs
 /// somebody is told whole, of the rest the first few.
 pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
-    let needs_somebody = |decision: &&Decision| decision.verdict == Verdict::Isolated;
+    let needs_somebody = |decision: &&Decision| decision.leases == LeasesAre::Kept;
     let (isolated, settled): (Vec<_>, Vec<_>) = decisions.iter().partition(needs_somebody);
     for decision in isolated {
         output::complain(&settled_as(decision));
@@ -39,6 +39,9 @@ fn settled_as(decision: &Decision) -> String {
         Verdict::CleanedUnspawned => "never ran",
         Verdict::SettledByLastWord => "has ended; its helper saw how",
         Verdict::MarkedDead => "is gone; how it ended was not seen",
+        Verdict::StoppedAliveProcess => {
+            "ran without a helper; what could be identified of it was ended, and it keeps its leases"
+        }
         Verdict::Isolated => "cannot be proven to have ended and keeps its leases",
     };
     format!(

@@ -33,7 +33,16 @@ pub(crate) use active::WhenActive;
 pub(crate) use admit::check_spec;
 pub(crate) use launch::last_word_name;
 pub(crate) use record::finish_change;
-pub(crate) use settle::{Cause, apply_spawn_failure, indeterminate, settle_end};
+pub(crate) use settle::{
+    Cause, apply_spawn_failure, indeterminate, name_survivors, outcome_of, settle_end,
+};
+
+/// The pure part, for models of the whole.
+#[cfg(feature = "rules")]
+pub(crate) mod rules {
+    pub use super::settle::{Cause, outcome_of};
+    pub use super::told::{Heard, Talk};
+}
 
 /// What is kept of each output stream in a result, unless the caller says otherwise, in bytes.
 pub const DEFAULT_MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;

@@ -7,6 +7,7 @@ use xioflow_protocol::{
 
 use super::supervise::Ending;
 use crate::clock::{self, Gaps};
+use crate::guidance;
 use crate::helper::HelperLost;
 use crate::names::signal_name;
 use crate::observe::Holders;
@@ -155,7 +156,10 @@ fn isolated(result: &mut OperationResult, lost: &HelperLost, running: bool) {
     indeterminate(
         result,
         format!("{lost}; {started}, and what became of its tree was not seen"),
-        "look for processes of the command and end them; the operation keeps its leases, and this release cannot free them yet",
+        &guidance::adjudicate(
+            &result.operation_id.clone(),
+            "look for processes of the command and end them",
+        ),
     );
 }
 
@@ -213,8 +217,12 @@ fn apply_exit(result: &mut OperationResult, exit: Option<Exit>) {
 }
 
 /// Why a tree ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
+pub enum Cause {
     /// Nobody made it.
     ByItself,
     /// It was stopped for this reason.
@@ -230,22 +238,35 @@ pub(crate) enum Cause {
 /// Writes the end of a tree into a result: what was seen, and what that means.
 pub(crate) fn settle_end(result: &mut OperationResult, end: &TreeEnd, cause: Cause) {
     apply_end(result, end);
-    let succeeded = end.exit == Some(Exit::Exited { code: 0 });
-    let (status, reason) = match cause {
-        Cause::Remains => {
-            result.tree_settlement = Some(TreeSettlement::Unverified);
-            return remains(result);
-        }
-        Cause::Stop(reason) => (stopped(reason), reason),
-        Cause::HostLost | Cause::HelperLost => (Outcome::Failed, TerminationReason::CrashDetected),
-        Cause::ByItself if end.exit.is_none() => {
-            (Outcome::Failed, TerminationReason::ExitUnobserved)
-        }
-        Cause::ByItself if succeeded => (Outcome::Succeeded, TerminationReason::Completed),
-        Cause::ByItself => (Outcome::Failed, TerminationReason::Completed),
-    };
+    let (status, reason) = outcome_of(end.exit, cause);
+    if status == Outcome::Indeterminate {
+        result.tree_settlement = Some(TreeSettlement::Unverified);
+        return remains(result);
+    }
     result.status = status;
-    result.termination_reason = Some(reason);
+    result.termination_reason = reason;
+}
+
+/// What an exit means, whether it was seen or not, in a tree that ended for this cause.
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
+#[must_use]
+pub fn outcome_of(exit: Option<Exit>, cause: Cause) -> (Outcome, Option<TerminationReason>) {
+    let (status, reason) = match (cause, exit) {
+        (Cause::Remains, _) => return (Outcome::Indeterminate, None),
+        (Cause::Stop(reason), _) => (stopped(reason), reason),
+        (Cause::HostLost | Cause::HelperLost, _) => {
+            (Outcome::Failed, TerminationReason::CrashDetected)
+        }
+        (Cause::ByItself, None) => (Outcome::Failed, TerminationReason::ExitUnobserved),
+        (Cause::ByItself, Some(Exit::Exited { code: 0 })) => {
+            (Outcome::Succeeded, TerminationReason::Completed)
+        }
+        (Cause::ByItself, Some(_)) => (Outcome::Failed, TerminationReason::Completed),
+    };
+    (status, Some(reason))
 }
 
 /// What an operation is that was stopped for this reason.
@@ -268,7 +289,10 @@ fn remains(result: &mut OperationResult) {
     indeterminate(
         result,
         format!("processes could not be ended: {left}"),
-        "end them, as their owner or when what they wait for is over; the operation keeps its leases, and this release cannot free them yet",
+        &guidance::adjudicate(
+            &result.operation_id.clone(),
+            "end them, as their owner or when what they wait for is over",
+        ),
     );
 }
 
@@ -302,7 +326,10 @@ fn held_open(result: &mut OperationResult, undrained: &[Stream], holders: Holder
                 "{} {are} still held open by {who}, outside the tree",
                 streams.join(" and ")
             ),
-            "the output may be incomplete; see whether that process works for the command; the operation keeps its leases, and this release cannot free them yet",
+            &guidance::adjudicate(
+                &result.operation_id.clone(),
+                "the output may be incomplete; see whether that process works for the command",
+            ),
         );
     }
 }
@@ -325,11 +352,21 @@ fn who_holds(holders: &Holders) -> String {
     }
 }
 
-pub(crate) fn indeterminate(result: &mut OperationResult, reason: String, guidance: &str) {
+/// Adds processes that are left to a result, with those of them that live among the residuals.
+pub(crate) fn name_survivors(result: &mut OperationResult, left: &[Survivor]) {
+    result.survivors.extend(left.iter().map(survivor_record));
+    result.survivors_total = u32::try_from(result.survivors.len()).unwrap_or(u32::MAX);
+    let alive = left
+        .iter()
+        .filter(|it| matches!(it.end, SurvivorEnd::Alive(_)));
+    result.residual_pids.extend(alive.map(|it| it.process.pid));
+}
+
+pub(crate) fn indeterminate(result: &mut OperationResult, reason: String, advice: &str) {
     result.status = Outcome::Indeterminate;
     result.termination_reason = None;
     result.reason = Some(reason);
-    result.recovery_guidance = Some(guidance.to_owned());
+    result.recovery_guidance = Some(advice.to_owned());
 }
 
 /// A command that did not start: exit status 127 by convention, and why.

@@ -117,6 +117,54 @@ fn contradiction(what: &'static str) -> Result<News, HelperLost> {
     Err(HelperLost::OutOfOrder(what))
 }
 
+/// The same, as a model drives it.
+#[cfg(feature = "rules")]
+#[derive(Debug)]
+pub struct Talk(Told);
+
+/// What a reply says, as a model takes it.
+#[cfg(feature = "rules")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing that matters now.
+    Nothing,
+    /// The program was executed.
+    Running,
+    /// The command itself has ended.
+    Exited,
+    /// The program could not be executed.
+    NotExecuted,
+    /// Nothing is left of the tree.
+    Empty(TreeEnd),
+    /// Some of it could not be ended.
+    Remains(TreeEnd),
+}
+
+#[cfg(feature = "rules")]
+impl Talk {
+    /// Nothing was said yet.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(Told::nothing())
+    }
+
+    /// Takes the next reply.
+    ///
+    /// # Errors
+    /// [`HelperLost`] if no helper says this after what was said.
+    pub fn hear(&mut self, reply: Reply) -> Result<Heard, HelperLost> {
+        Ok(match self.0.take(reply)? {
+            News::Running => Heard::Running,
+            News::Exited => Heard::Exited,
+            News::Over(Ending::NotExecuted(_)) => Heard::NotExecuted,
+            News::Over(Ending::Empty(end)) => Heard::Empty(end),
+            News::Over(Ending::Remains(end)) => Heard::Remains(end),
+            // The others come of no reply.
+            News::None | News::Over(_) => Heard::Nothing,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,31 +1,70 @@
 //! Settles what an earlier owner left unfinished, before anything is admitted.
 //!
-//! It decides by evidence: the helper's last word, and whether the recorded processes live. It
-//! sends no signal and runs nothing. Doing it again on a settled domain changes nothing.
+//! It decides by evidence (`decide` is the table): what is recorded, the helper's last word, and whether
+//! the recorded processes live. It waits for helpers that are still at work (`wait`), ends what is
+//! left without one (`stop`), and runs nothing. Killed at any step and run again it comes to the
+//! same end; on a settled domain it changes nothing.
 
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
 mod decide;
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
+mod facts;
+mod preview;
+#[cfg_attr(
+    not(feature = "rules"),
+    expect(unreachable_pub, reason = "public for `rules`, which is a feature")
+)]
+mod runs;
+mod settle;
+mod stop;
+mod tell;
+mod unfinished;
+mod wait;
 mod word;
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use xioflow_journal::{
-    Change, Journal, Operation, OperationKind, Outcome, Query, RunStatus, TerminationReason,
-};
+use xioflow_journal::{Change, Journal, OpenRun, Outcome, Query};
+use xioflow_killpoint as killpoint;
 
 use crate::error::ExecuteError;
-use crate::observe::{self, Liveness};
-use crate::operation::{finish_change, last_word_name};
-use crate::output::{Artifacts, artifact_stem, spooled};
-use crate::result::{OperationResult, ProcessIdentity, StreamPart};
+use crate::output::Artifacts;
+use crate::result::ProcessIdentity;
 
 pub use decide::Verdict;
+pub use preview::preview;
 
-use decide::{Evidence, decide};
+pub(crate) use facts::Liveness;
 
-/// How long a helper may still take to end its tree. Its own ladder is shorter.
-const HOLDER_PATIENCE: Duration = Duration::from_secs(15);
+/// The pure part, for models of the whole.
+#[cfg(feature = "rules")]
+pub(crate) mod rules {
+    pub use super::decide::{Case, Conclusion, Ruling, decide};
+    pub use super::facts::{
+        Attempt, Fate, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
+    };
+    pub use super::runs::{RunFacts, converge};
+}
+
+use decide::Ruling;
+use runs::{RunFacts, converge};
+use settle::Settled;
+use unfinished::{Origin, Unfinished};
+
+/// Operations whose results are recorded in one commit, more where they belong to one Run.
+const COMMIT_OPERATIONS: usize = 64;
+
+/// Runs that are ended in one commit.
+const COMMIT_RUNS: usize = 256;
 
 /// What was decided about one operation, and on what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,85 +76,206 @@ pub struct Decision {
     pub case: char,
     /// What follows.
     pub verdict: Verdict,
+    /// How the operation ended, as far as it is known.
+    pub status: Outcome,
+    /// What became of the leases that it had.
+    pub leases: LeasesAre,
     /// What it rests on, as a sentence.
     pub evidence: String,
+    /// Who got a signal from recovery, the first 256.
+    pub signalled: Vec<u32>,
+    /// How much of its standard output had reached the disk, in bytes; null where there is no file.
+    pub stdout_bytes: Option<u64>,
+    /// The same for standard error.
+    pub stderr_bytes: Option<u64>,
+    /// Only in a preview: what recovery would do first. The rest is then what follows if the helper says
+    /// nothing, or if everybody can be ended.
+    #[serde(default)]
+    pub first: Option<First>,
 }
 
-/// Settles every unfinished operation.
+/// What became of leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeasesAre {
+    /// Others can have what was leased.
+    Freed,
+    /// Nobody can, until somebody adjudicates the operation.
+    Kept,
+}
+
+/// What recovery does before it concludes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum First {
+    /// It waits for a helper that is at work.
+    WaitForHelper,
+    /// It ends processes that are identified and that nobody holds.
+    StopProcesses,
+}
+
+/// Settles every unfinished operation, and ends the Runs that nobody can end any more.
 pub(crate) fn recover(
     journal: &Journal,
     artifacts: &Artifacts,
     holders: &Path,
 ) -> Result<Vec<Decision>, ExecuteError> {
-    let mut decisions = Vec::new();
+    let origin = Origin::of(journal.before(), journal)?;
+    let mut all = Vec::new();
     for operation in journal.unsettled()?.operations {
-        decisions.push(settle(journal, artifacts, holders, &operation)?);
+        all.push(Unfinished::new(operation, journal, holders, &origin)?);
     }
-    word::remove_settled(holders, |operation_id| {
-        let known = journal.operation(operation_id)?;
-        Ok::<_, ExecuteError>(known.map(|operation| operation.status))
-    })?;
+    let open = open_runs(journal)?;
+    converge_others(journal, &open, origin.died)?;
+    wait_for_helpers(&mut all);
+    killpoint::pass(|| "recovery:waited");
+    stop_the_rest(&mut all);
+    killpoint::pass(|| "recovery:stopped");
+    let decisions = settle_all(journal, artifacts, &all, &open, &origin)?;
+    word::remove_settled(holders, |operation_id| Ok(journal.operation(operation_id)?))?;
+    killpoint::pass(|| "recovery:words-removed");
     Ok(decisions)
 }
 
-fn settle(
+/// Lets the helpers that are at work come to their end, within one time for all.
+fn wait_for_helpers(all: &mut [Unfinished]) {
+    let until = Instant::now() + wait::HOLDER_PATIENCE;
+    let waits = |it: &&Unfinished| it.ruling() == Ruling::Wait;
+    let at_work: Vec<&ProcessIdentity> = all
+        .iter()
+        .filter(waits)
+        .filter_map(|it| it.holder.as_ref())
+        .collect();
+    wait::wait_for_holders(&at_work, until);
+    for unfinished in all.iter_mut() {
+        if unfinished.ruling() != Ruling::Wait {
+            continue;
+        }
+        unfinished.observed.waited = true;
+        unfinished.look();
+    }
+}
+
+/// Ends what is identified and has no holder, all of it side by side.
+fn stop_the_rest(all: &mut [Unfinished]) {
+    let mut of_these: Vec<&mut Unfinished> = all
+        .iter_mut()
+        .filter(|it| it.ruling() == Ruling::Stop)
+        .collect();
+    let roots: Vec<&ProcessIdentity> = of_these.iter().filter_map(|it| it.root.as_ref()).collect();
+    let stopped = stop::stop_all(&roots);
+    // Each of them has a root, or the ruling would be another.
+    for (unfinished, stopped) in of_these.iter_mut().zip(stopped) {
+        unfinished.observed.attempt = stopped.attempt;
+        unfinished.stopped = stopped;
+    }
+}
+
+/// Records the results, those of one Run together with its end.
+fn settle_all(
     journal: &Journal,
     artifacts: &Artifacts,
-    holders: &Path,
-    operation: &Operation,
-) -> Result<Decision, ExecuteError> {
-    let stem = artifact_stem(&operation.id);
-    let holder = identity(operation.holder.as_ref());
-    let root = identity(operation.process_identity.as_ref());
-    // The word is written before its writer goes, so it is read after that.
-    let holder_now = holder.as_ref().map_or(Liveness::CannotTell, |holder| {
-        observe::wait_gone(holder, HOLDER_PATIENCE)
-    });
-    let evidence = Evidence {
-        word: word::read(&holders.join(last_word_name(&stem)), &operation.id),
-        holder: holder_now,
-        root: root
-            .as_ref()
-            .map_or(Liveness::CannotTell, observe::liveness),
-        is_process: operation.kind == OperationKind::Process,
-    };
-    let (case, mut result) = decide(operation, &evidence);
-    let mut outputs = Vec::new();
-    for stream in xioflow_journal::Stream::ALL {
-        if let Some((kept, output)) = spooled(artifacts, &stem, *stream) {
-            outputs.push(output.clone());
-            result.set_stream(StreamPart {
-                kept: kept.bytes,
-                truncated: kept.truncated,
-                output,
-            });
+    all: &[Unfinished],
+    open: &HashMap<String, OpenRun>,
+    origin: &Origin,
+) -> Result<Vec<Decision>, ExecuteError> {
+    let mut by_run: Vec<(&str, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (at, unfinished) in all.iter().enumerate() {
+        let run_id = unfinished.operation.run_id.as_str();
+        let place = *places.entry(run_id).or_insert_with(|| {
+            by_run.push((run_id, Vec::new()));
+            by_run.len() - 1
+        });
+        by_run[place].1.push(at);
+    }
+    let mut decisions: Vec<(usize, Decision)> = Vec::with_capacity(all.len());
+    let mut changes = Vec::new();
+    let mut operations = 0;
+    for (run_id, members) in by_run {
+        let mut unclear = 0;
+        operations += members.len();
+        for at in members {
+            let Settled {
+                change,
+                decision,
+                is_proven,
+            } = settle::settle(artifacts, &all[at], origin);
+            unclear += u64::from(!is_proven);
+            changes.push(change);
+            decisions.push((at, decision));
+        }
+        changes.extend(open.get(run_id).and_then(|run| end_of(run, unclear)));
+        if operations >= COMMIT_OPERATIONS {
+            journal.commit(std::mem::take(&mut changes))?;
+            operations = 0;
         }
     }
-    journal.commit(vec![finish_change(&result, outputs), end_run(&result)])?;
-    Ok(Decision {
-        operation_id: operation.id.clone(),
-        case,
-        verdict: Verdict::of(&result),
-        evidence: evidence.to_string(),
+    if !changes.is_empty() {
+        journal.commit(changes)?;
+    }
+    decisions.sort_unstable_by_key(|(at, _)| *at);
+    Ok(decisions
+        .into_iter()
+        .map(|(_, decision)| decision)
+        .collect())
+}
+
+fn open_runs(journal: &Journal) -> Result<HashMap<String, OpenRun>, ExecuteError> {
+    let open = journal.open_runs()?;
+    Ok(open.into_iter().map(|it| (it.run.id.clone(), it)).collect())
+}
+
+/// The end of a Run all of whose operations were just settled.
+fn end_of(run: &OpenRun, newly_unclear: u64) -> Option<Change> {
+    end_run(
+        run,
+        &RunFacts {
+            unfinished: 0,
+            unclear: run.unadjudicated + newly_unclear,
+            owner_died: true,
+            ..RunFacts::of(run)
+        },
+    )
+}
+
+/// Ends the Runs none of whose operations is unfinished, where their owner died.
+fn converge_others(
+    journal: &Journal,
+    open: &HashMap<String, OpenRun>,
+    owner_died: bool,
+) -> Result<(), ExecuteError> {
+    let end = |run: &OpenRun| {
+        let facts = RunFacts {
+            owner_died,
+            ..RunFacts::of(run)
+        };
+        end_run(run, &facts)
+    };
+    let changes: Vec<Change> = open.values().filter_map(end).collect();
+    for some in changes.chunks(COMMIT_RUNS) {
+        journal.commit(some.to_vec())?;
+    }
+    Ok(())
+}
+
+fn end_run(run: &OpenRun, facts: &RunFacts) -> Option<Change> {
+    let (status, reason) = converge(facts)?;
+    Some(Change::EndRun {
+        run_id: run.run.id.clone(),
+        status,
+        reason,
     })
 }
 
-fn identity(recorded: Option<&serde_json::Value>) -> Option<ProcessIdentity> {
-    // One that cannot be read is as good as none: nothing is decided by it.
-    recorded.and_then(|recorded| serde_json::from_value(recorded.clone()).ok())
-}
-
-/// A Run whose owner died has ended, whatever else it might have done.
-fn end_run(result: &OperationResult) -> Change {
-    let (status, reason) = match result.status {
-        Outcome::Indeterminate => (RunStatus::Indeterminate, TerminationReason::ExitUnobserved),
-        Outcome::Succeeded | Outcome::Failed | Outcome::Cancelled => {
-            (RunStatus::Failed, TerminationReason::CrashDetected)
+impl RunFacts {
+    fn of(run: &OpenRun) -> Self {
+        Self {
+            status: run.run.status,
+            operations: run.operations,
+            unfinished: run.unfinished,
+            unclear: run.unadjudicated,
+            owner_died: false,
         }
-    };
-    Change::EndRun {
-        run_id: result.run_id.clone(),
-        status,
-        reason,
     }
 }

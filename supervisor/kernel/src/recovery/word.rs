@@ -5,19 +5,23 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use xioflow_journal::OperationStatus;
-use xioflow_protocol::LastWord;
+use xioflow_journal::{Operation, OperationStatus, Outcome};
+use xioflow_protocol::{Identity, LastWord};
 
+use super::facts::{Said, Word};
+use super::tell::fate_of;
 use crate::error::ExecuteError;
+use crate::observe::parse_boot_id;
 use crate::plain_file;
+use crate::result::ProcessIdentity;
 
 /// Longest file that is read as a last word, in bytes; a real one is far below.
 const WORD_LEN_MAX: u64 = 1024 * 1024;
 
 /// What was found where a last word would be.
 #[derive(Debug)]
-pub(super) enum Word {
-    /// A last word on this operation.
+pub(crate) enum Found {
+    /// The last word of this operation's helper.
     Said(Box<LastWord>),
     /// No file.
     None,
@@ -25,7 +29,35 @@ pub(super) enum Word {
     Unusable(String),
 }
 
-impl fmt::Display for Word {
+impl Found {
+    /// As far as it decides anything.
+    pub(super) fn summary(&self) -> Word {
+        match self {
+            Self::None => Word::None,
+            Self::Unusable(_) => Word::Unusable,
+            Self::Said(word) => Word::Said(Said {
+                fate: fate_of(word),
+                empty: word.empty,
+            }),
+        }
+    }
+
+    pub(crate) fn said(&self) -> Option<&LastWord> {
+        match self {
+            Self::Said(word) => Some(word),
+            Self::None | Self::Unusable(_) => None,
+        }
+    }
+
+    pub(super) fn why_unusable(&self) -> Option<&str> {
+        match self {
+            Self::Unusable(why) => Some(why),
+            Self::Said(_) | Self::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Said(_) => f.write_str("the helper left its last word"),
@@ -35,14 +67,48 @@ impl fmt::Display for Word {
     }
 }
 
-/// Reads the last word on an operation.
-pub(super) fn read(path: &Path, operation_id: &str) -> Word {
+/// Who is recorded of an operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parties<'a> {
+    pub(crate) holder: Option<&'a ProcessIdentity>,
+    pub(crate) root: Option<&'a ProcessIdentity>,
+}
+
+/// Reads the last word on an operation, by the helper that is recorded of it.
+///
+/// An id can have had a helper before that one: of a submission that was never recorded, because its
+/// supervisor died before the gate opened. What that helper leaves, however late, has the same name.
+pub(crate) fn read(path: &Path, operation_id: &str, parties: Parties<'_>) -> Found {
     match read_file(path) {
-        Ok(word) if word.operation_id == operation_id => Word::Said(Box::new(word)),
-        Ok(word) => Word::Unusable(format!("it is about operation {}", word.operation_id)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Word::None,
-        Err(error) => Word::Unusable(error.to_string()),
+        Ok(word) if word.operation_id != operation_id => {
+            Found::Unusable(format!("it is about operation {}", word.operation_id))
+        }
+        Ok(word) => match whose(&word, parties) {
+            Ok(()) => Found::Said(Box::new(word)),
+            Err(why) => Found::Unusable(why.to_owned()),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::None,
+        Err(error) => Found::Unusable(error.to_string()),
     }
+}
+
+fn whose(word: &LastWord, parties: Parties<'_>) -> Result<(), &'static str> {
+    match (parties.holder, parties.root, &word.root) {
+        (Some(holder), _, _) if is(holder, &word.holder) => Ok(()),
+        (Some(_), _, _) => Err("it is of another helper than the recorded one"),
+        (None, Some(root), Some(told)) if is(root, told) => Ok(()),
+        (None, Some(_), _) => Err("it is about another process than the recorded one"),
+        (None, None, _) => Err("nothing recorded tells whose it is"),
+    }
+}
+
+/// Whether both are the same process. An inode that only one of them has tells nothing.
+fn is(recorded: &ProcessIdentity, told: &Identity) -> bool {
+    let inodes = recorded.pidfd_inode.zip(told.pidfd_inode);
+    recorded.pid == told.pid
+        && recorded.start_ticks == told.start_ticks
+        && parse_boot_id(&recorded.boot_id) == Some(told.boot_id)
+        && inodes.is_none_or(|(one, other)| one == other)
 }
 
 fn read_file(path: &Path) -> io::Result<LastWord> {
@@ -55,11 +121,12 @@ fn read_file(path: &Path) -> io::Result<LastWord> {
     LastWord::from_bytes(&bytes).map_err(io::Error::other)
 }
 
-/// Removes the last words that nobody needs any more: those on operations that have a result,
-/// and those on commands that never got past their gate and were never recorded.
+/// Removes the last words that nobody needs any more: those on operations whose end is known, and those
+/// on commands that never got past their gate and were never recorded. One on an operation whose end is
+/// not known is evidence for whoever adjudicates it.
 pub(super) fn remove_settled(
     holders: &Path,
-    status_of: impl Fn(&str) -> Result<Option<OperationStatus>, ExecuteError>,
+    find: impl Fn(&str) -> Result<Option<Operation>, ExecuteError>,
 ) -> Result<(), ExecuteError> {
     let failed = |source| ExecuteError::System {
         act: "read the holders folder",
@@ -69,8 +136,8 @@ pub(super) fn remove_settled(
         let path = entry.map_err(failed)?.path();
         // What is not a last word is not ours to remove.
         let Ok(word) = read_file(&path) else { continue };
-        let settled = match status_of(&word.operation_id)? {
-            Some(status) => status == OperationStatus::Done,
+        let settled = match find(&word.operation_id)? {
+            Some(operation) => is_told(&operation),
             None => !word.released,
         };
         if settled {
@@ -79,4 +146,8 @@ pub(super) fn remove_settled(
         }
     }
     Ok(())
+}
+
+fn is_told(operation: &Operation) -> bool {
+    operation.status == OperationStatus::Done && operation.outcome != Some(Outcome::Indeterminate)
 }

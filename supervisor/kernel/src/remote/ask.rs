@@ -17,7 +17,7 @@ use super::request::millis;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::flight::InFlight;
 use crate::output::ArtifactBytes;
-use crate::recovery::{Decision, Verdict};
+use crate::recovery::Decision;
 use crate::stop::StopManner;
 
 /// What came of a request.
@@ -93,19 +93,11 @@ impl Attached {
     /// What the arbiter settled when it took the domain over.
     pub(crate) fn last_report(&self) -> Result<Vec<Decision>, ArbiterError> {
         let report: rpc::LastReport = self.ask(Method::LastReport, rpc::LastReportOf {})?;
-        let decisions = report.decisions.into_iter();
-        decisions
-            .map(|decision| {
-                let verdict: Verdict = serde_json::from_value(Value::String(decision.verdict))
-                    .map_err(|error| ArbiterError::Connection(Box::new(error)))?;
-                Ok(Decision {
-                    operation_id: decision.operation_id,
-                    case: decision.case,
-                    verdict,
-                    evidence: decision.evidence,
-                })
-            })
-            .collect()
+        // Both have the same form; ours has names where the wire has text.
+        let twin = |decision| serde_json::from_value(serde_json::to_value(decision)?);
+        let decisions: Result<_, serde_json::Error> =
+            report.decisions.into_iter().map(twin).collect();
+        decisions.map_err(|error| ArbiterError::Connection(Box::new(error)))
     }
 
     /// Stops an operation, whoever started it.

@@ -86,16 +86,27 @@ fn gone() -> ProcessIdentity {
     }
 }
 
+/// The same, as its own last word names it.
+fn gone_helper() -> Identity {
+    let recorded = gone();
+    let mut boot_id = [0; 16];
+    for (at, byte) in boot_id.iter_mut().enumerate() {
+        let digits = &recorded.boot_id[2 * at..2 * at + 2];
+        *byte = u8::from_str_radix(digits, 16).expect("a boot id");
+    }
+    Identity {
+        pid: recorded.pid,
+        start_ticks: recorded.start_ticks,
+        boot_id,
+        pidfd_inode: None,
+    }
+}
+
 fn word(operation_id: &str, released: bool) -> LastWord {
     LastWord {
         format: LAST_WORD_FORMAT,
         operation_id: operation_id.to_owned(),
-        holder: Identity {
-            pid: 1,
-            start_ticks: 1,
-            boot_id: [0; 16],
-            pidfd_inode: None,
-        },
+        holder: gone_helper(),
         root: None,
         released,
         launch_failure: None,
@@ -282,6 +293,20 @@ fn a_word_about_another_operation_says_nothing_of_this_one() {
     crashed(&stage);
     leave(&stage, &bytes(&word("other", true)));
     assert_isolated(&stage, &open(&stage), 'C', "it is about operation other");
+}
+
+/// The id had another helper before, whose supervisor died before anything was recorded. What that one
+/// leaves has the same name, and it may come late.
+#[test]
+fn a_word_of_an_earlier_helper_says_nothing() {
+    for released in [false, true] {
+        let stage = Stage::new();
+        crashed(&stage);
+        let mut word = word(ID, released);
+        word.holder.start_ticks += 1;
+        leave(&stage, &bytes(&word));
+        assert_isolated(&stage, &open(&stage), 'C', "it is of another helper");
+    }
 }
 
 #[test]

@@ -1,0 +1,180 @@
+//! What recovery knows of one unfinished operation, as plain values: what is recorded of it, and
+//! what is found in the world. `decide` says what follows.
+
+use std::fmt;
+
+use xioflow_journal::{OperationKind, OperationStatus, TerminationReason};
+use xioflow_protocol::Exit;
+
+/// Whether a fact is in the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// It is not there.
+    No,
+    /// Something is there that this release cannot read.
+    Illegible,
+    /// It is.
+    Yes,
+}
+
+/// What is recorded, as far as it decides anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Recorded {
+    /// What the operation does.
+    pub kind: OperationKind,
+    /// How far it had come.
+    pub status: OperationStatus,
+    /// Whether it was promised that nothing runs before the identity is durable.
+    pub spawn_gated: Option<bool>,
+    /// The identity of the command.
+    pub root: Known,
+    /// The identity of its helper.
+    pub holder: Known,
+    /// Why it was to be stopped, if that is recorded.
+    pub stop: Option<TerminationReason>,
+    /// Where it was recorded.
+    pub provenance: Provenance,
+}
+
+/// Where an operation was recorded, which says what a look at processes is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Provenance {
+    /// In this domain, on this machine.
+    Here,
+    /// By an owner on a machine of another name, which sees the same file. What another boot would
+    /// prove is only proven of one's own machine.
+    OtherMachine,
+    /// In a file that had another device number: the system was started again, or this is a snapshot
+    /// of a file system. What lives may be watched over by the owner of the original.
+    Renumbered,
+    /// In the file that this one is a copy of, whose owner may be at work at this moment.
+    Copied,
+}
+
+#[cfg(any(test, feature = "rules"))]
+impl Provenance {
+    /// Every answer.
+    pub const ALL: [Self; 4] = [
+        Self::Here,
+        Self::OtherMachine,
+        Self::Renumbered,
+        Self::Copied,
+    ];
+}
+
+/// Whether a recorded process is still the one that it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Liveness {
+    /// It is, and lives.
+    Alive,
+    /// It is, and has ended; nobody has waited for it, so its number still is its own.
+    Unreaped,
+    /// It has ended. Its number may be another's by now.
+    Gone,
+    /// It belongs to an earlier boot.
+    OtherBoot,
+    /// The system does not say.
+    CannotTell,
+}
+
+#[cfg(any(test, feature = "rules"))]
+impl Liveness {
+    /// Every answer.
+    pub const ALL: [Self; 5] = [
+        Self::Alive,
+        Self::Unreaped,
+        Self::Gone,
+        Self::OtherBoot,
+        Self::CannotTell,
+    ];
+}
+
+impl fmt::Display for Liveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Alive => "lives",
+            Self::Unreaped => "has ended, and nobody has waited for it",
+            Self::Gone => "is gone",
+            Self::OtherBoot => "belongs to an earlier boot",
+            Self::CannotTell => "cannot be looked at",
+        })
+    }
+}
+
+/// What stands where the helper's last word would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Word {
+    /// Nothing.
+    None,
+    /// Something that cannot be relied on: damaged, in a newer format, of another operation, or of
+    /// another helper than the recorded one.
+    Unusable,
+    /// The last word of the recorded helper.
+    Said(Said),
+}
+
+/// What a last word says, as far as it decides anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Said {
+    /// What became of the command.
+    pub fate: Fate,
+    /// Whether nothing of the tree was left.
+    pub empty: bool,
+}
+
+/// What became of a command, by its helper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It never got past its gate: nothing of it ran.
+    NeverRan,
+    /// The program could not be executed: nothing of it ran.
+    NotExecuted,
+    /// It ran.
+    Ran {
+        /// How it ended; `None` if the helper did not see that.
+        exit: Option<Exit>,
+        /// Whether the helper ended the tree because its supervisor was gone.
+        stopped: bool,
+        /// Whether the helper sent any signal to end the tree, for whatever reason.
+        signalled: bool,
+    },
+}
+
+/// What came of recovery's own attempt to end what it could identify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Attempt {
+    /// There was none.
+    NotTried,
+    /// Nobody was left who could be identified.
+    NothingFound,
+    /// Everybody who could be identified is gone.
+    Confirmed,
+    /// Somebody is left.
+    Unconfirmed,
+}
+
+#[cfg(any(test, feature = "rules"))]
+impl Attempt {
+    /// Every result.
+    pub const ALL: [Self; 4] = [
+        Self::NotTried,
+        Self::NothingFound,
+        Self::Confirmed,
+        Self::Unconfirmed,
+    ];
+}
+
+/// What is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Observed {
+    /// The helper's last word. It is read after the look at the helper, who writes it before it goes.
+    pub word: Word,
+    /// The recorded helper.
+    pub holder: Liveness,
+    /// The recorded command.
+    pub root: Liveness,
+    /// Whether a helper that lives has had its time.
+    pub waited: bool,
+    /// What recovery has tried itself.
+    pub attempt: Attempt,
+}

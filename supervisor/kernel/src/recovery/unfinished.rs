@@ -1,0 +1,214 @@
+//! One unfinished operation: what is recorded of it, what is found, and what that comes to.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use xioflow_journal::{Inherited, Operation, OperationStatus, Owner, Query, TerminationReason};
+
+use super::decide::{Conclusion, Ruling, decide};
+use super::facts::{Attempt, Known, Liveness, Observed, Provenance, Recorded, Word};
+use super::stop::Stopped;
+use super::word::{self, Found, Parties};
+use crate::error::ExecuteError;
+use crate::observe;
+use crate::operation::last_word_name;
+use crate::output::artifact_stem;
+use crate::result::ProcessIdentity;
+
+/// The owner that left it.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// It has not given the domain back.
+    pub(super) died: bool,
+    /// The name of its machine, if that is not the name of this one.
+    pub(super) other_host: Option<String>,
+    /// What it may not have left at all: this file is a copy.
+    inherited: Inherited,
+}
+
+impl Origin {
+    pub(super) fn of(before: Option<&Owner>, journal: &impl Query) -> Result<Self, ExecuteError> {
+        let here = rustix::system::uname();
+        let here = here.nodename().to_string_lossy();
+        let host = before.map(|owner| &owner.hostname);
+        Ok(Self {
+            died: before.is_some_and(|owner| owner.released_at_ms.is_none()),
+            other_host: host.filter(|host| ***host != *here).cloned(),
+            inherited: journal.inherited()?,
+        })
+    }
+
+    fn provenance(&self, operation_id: &str) -> Provenance {
+        if self.inherited.copied.contains(operation_id) {
+            Provenance::Copied
+        } else if self.inherited.renumbered.contains(operation_id) {
+            Provenance::Renumbered
+        } else if self.other_host.is_some() {
+            Provenance::OtherMachine
+        } else {
+            Provenance::Here
+        }
+    }
+}
+
+/// An operation without a result.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) operation: Operation,
+    pub(super) holder: Option<ProcessIdentity>,
+    pub(super) root: Option<ProcessIdentity>,
+    pub(super) recorded: Recorded,
+    pub(super) word: Found,
+    pub(super) observed: Observed,
+    pub(super) stopped: Stopped,
+    word_path: PathBuf,
+}
+
+impl Unfinished {
+    pub(super) fn new(
+        operation: Operation,
+        journal: &impl Query,
+        holders: &Path,
+        origin: &Origin,
+    ) -> Result<Self, ExecuteError> {
+        let holder = identity(operation.holder.as_ref());
+        let root = identity(operation.process_identity.as_ref());
+        let recorded = Recorded {
+            kind: operation.kind,
+            status: operation.status,
+            spawn_gated: operation.spawn_gated,
+            root: root.known(),
+            holder: holder.known(),
+            stop: stop_wish(&operation, journal)?,
+            provenance: origin.provenance(&operation.id),
+        };
+        let name = last_word_name(&artifact_stem(&operation.id));
+        let mut unfinished = Self {
+            holder: holder.get(),
+            root: root.get(),
+            recorded,
+            word: Found::None,
+            observed: Observed {
+                word: Word::None,
+                holder: Liveness::CannotTell,
+                root: Liveness::CannotTell,
+                waited: false,
+                attempt: Attempt::NotTried,
+            },
+            stopped: Stopped::NOTHING,
+            word_path: holders.join(name),
+            operation,
+        };
+        unfinished.look();
+        Ok(unfinished)
+    }
+
+    /// Looks at the helper, then at its last word, which it writes before it goes, then at the command,
+    /// which the word tells the end of.
+    pub(super) fn look(&mut self) {
+        let liveness =
+            |it: Option<&ProcessIdentity>| it.map_or(Liveness::CannotTell, observe::liveness);
+        self.observed.holder = liveness(self.holder.as_ref());
+        let parties = Parties {
+            holder: self.holder.as_ref(),
+            root: self.root.as_ref(),
+        };
+        self.word = word::read(&self.word_path, &self.operation.id, parties);
+        self.observed.word = self.word.summary();
+        self.observed.root = liveness(self.root.as_ref());
+    }
+
+    pub(super) fn ruling(&self) -> Ruling {
+        decide(&self.recorded, &self.observed)
+    }
+
+    /// What follows when everything that could be done first was done.
+    ///
+    /// # Panics
+    /// Before that.
+    pub(super) fn conclusion(&self) -> Conclusion {
+        match self.ruling() {
+            Ruling::Conclude(concluded) => concluded,
+            // The table comes to an end once both were done; a test walks all of it.
+            ruling @ (Ruling::Wait | Ruling::Stop) => {
+                panic!("{ruling:?} was not done for {}", self.operation.id)
+            }
+        }
+    }
+
+    /// What the decision rests on, as a sentence.
+    pub(super) fn evidence(&self) -> String {
+        let Observed { holder, root, .. } = self.observed;
+        let say = |known, liveness: Liveness| match known {
+            Known::Yes => liveness.to_string(),
+            Known::No => "is not recorded".to_owned(),
+            Known::Illegible => "is recorded in a form that cannot be read".to_owned(),
+        };
+        let what_was_done = match self.observed.attempt {
+            Attempt::NotTried | Attempt::NothingFound => "",
+            Attempt::Confirmed => "; recovery has ended all of it that could be identified",
+            Attempt::Unconfirmed => "; recovery could not end all of it",
+        };
+        format!(
+            "{}; the helper {}, the command {}{what_was_done}",
+            self.word,
+            say(self.recorded.holder, holder),
+            say(self.recorded.root, root)
+        )
+    }
+}
+
+/// An identity as the record has it.
+enum Legible {
+    No,
+    Illegible,
+    Yes(ProcessIdentity),
+}
+
+impl Legible {
+    fn known(&self) -> Known {
+        match self {
+            Self::No => Known::No,
+            Self::Illegible => Known::Illegible,
+            Self::Yes(_) => Known::Yes,
+        }
+    }
+
+    fn get(self) -> Option<ProcessIdentity> {
+        match self {
+            Self::Yes(identity) => Some(identity),
+            Self::No | Self::Illegible => None,
+        }
+    }
+}
+
+fn identity(recorded: Option<&Value>) -> Legible {
+    match recorded {
+        None | Some(Value::Null) => Legible::No,
+        // One that cannot be read is not one that is missing.
+        Some(value) => {
+            serde_json::from_value(value.clone()).map_or(Legible::Illegible, Legible::Yes)
+        }
+    }
+}
+
+/// Why an operation was to be stopped: the event says it, the row only that it was.
+fn stop_wish(
+    operation: &Operation,
+    journal: &impl Query,
+) -> Result<Option<TerminationReason>, ExecuteError> {
+    if operation.status != OperationStatus::Stopping {
+        return Ok(None);
+    }
+    let events = journal.events(0, Some(&operation.id), None)?;
+    let reason = |event: &xioflow_journal::Event| {
+        serde_json::from_value(event.payload.get("reason")?.clone()).ok()
+    };
+    let stopping = events.iter().filter(|event| {
+        event
+            .payload
+            .get("status")
+            .is_some_and(|it| it == "stopping")
+    });
+    Ok(stopping.filter_map(reason).next())
+}
