@@ -8,8 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_journal::{CommitError, Journal, OperationStatus, Query, ReadError, Records, Stream};
+use xioflow_journal::{
+    Adjudication, AdjudicationVerdict, CommitError, Journal, OperationStatus, Query, ReadError,
+    Records, Stream,
+};
 
+use crate::adjudication::{AdjudicateError, adjudicate};
 use crate::admission::Leases;
 use crate::backend::Backend;
 use crate::command::Command;
@@ -89,6 +93,10 @@ impl Inner {
     pub(crate) fn pruning(&self) -> MutexGuard<'_, ()> {
         // It guards no value: what one that panicked left is in the folder and in the journal.
         self.pruning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn cancel(
@@ -267,6 +275,55 @@ impl Domain {
         match &self.backend {
             Backend::Own(inner) => inner.cancel(operation_id, manner, grace),
             Backend::Attached(attached) => attached.cancel(operation_id, manner, grace),
+        }
+    }
+
+    /// Decides about an operation whose end could not be proven: once, in the name of `actor`, after a fresh
+    /// look for what is left of it. Its leases are free then, and whoever waits for them has them.
+    ///
+    /// The operation stays [`Outcome::Indeterminate`](xioflow_journal::Outcome::Indeterminate), since how its
+    /// command ended is still not known; its results carry the decision. Its id is answered from the record as
+    /// ever, and never runs again.
+    ///
+    /// # Errors
+    /// [`AdjudicateError`] says by cause why nothing was decided. `ConfirmedStopped` is refused with
+    /// [`AdjudicateError::StillAlive`] while something of it lives, or may not be looked at, and with
+    /// [`AdjudicateError::CannotTell`] where that cannot be seen; `AbandonWithResiduals` is not.
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use xioflow_kernel::journal::AdjudicationVerdict;
+    /// use xioflow_kernel::{AdjudicateError, Command};
+    ///
+    /// domain.operation(Command::new("/bin/true"))?.id("fine").run()?;
+    /// let verdict = AdjudicationVerdict::ConfirmedStopped;
+    /// let refused = domain.adjudicate("fine", verdict, "ada", Some("looked with ps"));
+    /// // How it ended was seen: there is nothing to decide.
+    /// assert!(matches!(refused, Err(AdjudicateError::NotIndeterminate { .. })));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn adjudicate(
+        &self,
+        operation_id: &str,
+        verdict: AdjudicationVerdict,
+        actor: &str,
+        note: Option<&str>,
+    ) -> Result<Adjudication, AdjudicateError> {
+        match &self.backend {
+            Backend::Own(inner) => adjudicate(inner, operation_id, verdict, actor, note),
+            Backend::Attached(_) => {
+                let refused = ArbiterError::Refused {
+                    kind: "unsupported".to_owned(),
+                    message: "this release decides about operations without an arbiter only"
+                        .to_owned(),
+                    causes: Vec::new(),
+                    hint: None,
+                };
+                Err(AdjudicateError::Arbiter(Box::new(refused)))
+            }
         }
     }
 

@@ -51,6 +51,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adjudication;
 mod admission;
 mod backend;
 mod caller;
@@ -98,6 +99,7 @@ pub mod rules {
     pub use crate::recovery::rules::*;
 }
 
+pub use adjudication::{ACTOR_MAX_BYTES, AdjudicateError, NOTE_MAX_BYTES, Residual};
 pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
 pub use domain::{Domain, DomainOptions};

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use xioflow_facts::{ProcessState, Verification};
 use xioflow_journal::Stream;
 use xioflow_protocol::ProcessNote;
@@ -110,6 +111,14 @@ pub(crate) fn hold(recorded: &ProcessIdentity) -> Result<OwnedFd, Liveness> {
         (Liveness::Alive, _) => Err(Liveness::CannotTell),
         (other, _) => Err(other),
     }
+}
+
+/// Whether there is a process with this number, whoever it is and whatever may be seen of it.
+pub(crate) fn is_there(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    !matches!(test_kill_process(pid), Err(Errno::SRCH))
 }
 
 /// One process, as it was met.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use xioflow_journal::{Gap, Outcome, Output, Stream, TerminationReason};
+use xioflow_journal::{Adjudication, Gap, Outcome, Output, Stream, TerminationReason};
 
 use crate::names::{errno_name, errno_text};
 use crate::views;
@@ -281,6 +281,13 @@ pub struct OperationResult {
     pub reason: Option<String>,
     /// What somebody can do about that.
     pub recovery_guidance: Option<String>,
+    /// By which row of recovery's table an earlier owner's operation was settled, a letter; null where the
+    /// supervisor that began it saw its end.
+    #[serde(default)]
+    pub recovery_case: Option<char>,
+    /// What somebody decided later about an end that could not be proven; null where nobody has.
+    #[serde(default)]
+    pub adjudication: Option<Adjudication>,
     /// The longest time by which the supervisor missed a deadline of this operation, in
     /// milliseconds, if that was a second or more: it was stopped, or the machine was overloaded.
     /// What was due in that time was decided once, afterwards.
@@ -445,7 +452,7 @@ impl OperationResult {
     }
 
     /// The result as it is recorded: everything but the text of the output, which is stored once,
-    /// beside it, and what is about the caller and not about the operation.
+    /// beside it, what is decided later, and what is about the caller and not about the operation.
     pub(crate) fn as_recorded(&self) -> Self {
         Self {
             environment: self.environment.as_ref().map(EnvironmentNames::as_recorded),
@@ -453,6 +460,7 @@ impl OperationResult {
             stderr: String::new(),
             stdout_base64: None,
             stderr_base64: None,
+            adjudication: None,
             ..self.clone()
         }
     }

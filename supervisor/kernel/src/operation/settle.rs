@@ -470,6 +470,8 @@ impl OperationResult {
             spill_error: None,
             reason: None,
             recovery_guidance: None,
+            recovery_case: None,
+            adjudication: None,
             supervisor_gap_ms: None,
             suspended_ms: None,
             timeout_ms: None,

@@ -71,6 +71,7 @@ pub fn stored_result(
             operation_id: operation.id.clone(),
             source,
         })?;
+    result.adjudication.clone_from(&operation.adjudication);
     for output in outputs {
         let mut output = output.clone();
         let kept = read_back(&mut output, artifacts, limit);

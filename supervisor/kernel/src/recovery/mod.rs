@@ -44,6 +44,8 @@ pub use decide::Verdict;
 pub use preview::preview;
 
 pub(crate) use facts::Liveness;
+pub(crate) use unfinished::{Legible, legible};
+pub(crate) use word::{Found, Parties, read as read_word};
 
 /// The pure part, for models of the whole.
 #[cfg(feature = "rules")]

@@ -31,6 +31,7 @@ pub(super) fn tell(
 ) -> OperationResult {
     let mut result = OperationResult::blank(&operation.id, &operation.run_id);
     result.timeout_ms = operation.timeout_ms;
+    result.recovery_case = Some(concluded.case.letter());
     match (concluded.case, sources.word) {
         (Case::Told, Some(word)) => {
             let fate = fate_of(word);

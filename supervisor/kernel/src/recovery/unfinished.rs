@@ -71,8 +71,8 @@ impl Unfinished {
         holders: &Path,
         origin: &Origin,
     ) -> Result<Self, ExecuteError> {
-        let holder = identity(operation.holder.as_ref());
-        let root = identity(operation.process_identity.as_ref());
+        let holder = legible(operation.holder.as_ref());
+        let root = legible(operation.process_identity.as_ref());
         let recorded = Recorded {
             kind: operation.kind,
             status: operation.status,
@@ -159,7 +159,7 @@ impl Unfinished {
 }
 
 /// An identity as the record has it.
-enum Legible {
+pub(crate) enum Legible {
     No,
     Illegible,
     Yes(ProcessIdentity),
@@ -174,7 +174,7 @@ impl Legible {
         }
     }
 
-    fn get(self) -> Option<ProcessIdentity> {
+    pub(crate) fn get(self) -> Option<ProcessIdentity> {
         match self {
             Self::Yes(identity) => Some(identity),
             Self::No | Self::Illegible => None,
@@ -182,7 +182,7 @@ impl Legible {
     }
 }
 
-fn identity(recorded: Option<&Value>) -> Legible {
+pub(crate) fn legible(recorded: Option<&Value>) -> Legible {
     match recorded {
         None | Some(Value::Null) => Legible::No,
         // One that cannot be read is not one that is missing.

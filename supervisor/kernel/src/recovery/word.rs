@@ -149,5 +149,6 @@ pub(super) fn remove_settled(
 }
 
 fn is_told(operation: &Operation) -> bool {
-    operation.status == OperationStatus::Done && operation.outcome != Some(Outcome::Indeterminate)
+    let is_clear = operation.outcome != Some(Outcome::Indeterminate);
+    operation.status == OperationStatus::Done && (is_clear || operation.adjudication.is_some())
 }
