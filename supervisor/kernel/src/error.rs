@@ -222,6 +222,14 @@ pub enum ExecuteError {
 }
 
 impl ExecuteError {
+    /// Whether nobody can tell, before the domain is opened again, if what was to be recorded is on record.
+    pub(crate) fn may_be_recorded(&self) -> bool {
+        let Self::Commit(commit) = self else {
+            return false;
+        };
+        matches!(**commit, CommitError::Broken(_) | CommitError::Abandoned)
+    }
+
     /// Whether this owner can record nothing any more, so that every later submission fails the same way: it
     /// has lost the domain, or its storage has failed. Whoever opens the domain next settles what is open.
     #[must_use]

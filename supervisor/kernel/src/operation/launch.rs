@@ -116,7 +116,11 @@ pub(super) fn launch(
         return record::cancelled_before_launch(inner, admitted, control);
     }
     if let Err(error) = record::commit_launch(inner, &admitted, &gated) {
-        discard(inner, gated);
+        match error.may_be_recorded() {
+            // Its last word tells whoever finds it on record that nothing of it ran.
+            true => inner.helpers.abandon(gated.link),
+            false => discard(inner, gated),
+        }
         return Err(error);
     }
     killpoint::pass(|| "launch:before-told-active");
