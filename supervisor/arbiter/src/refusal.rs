@@ -289,7 +289,9 @@ pub(crate) fn of_output(operation_id: &str, error: &OutputError) -> Fault {
     match error {
         OutputError::UnknownOperation { .. } => of_kind(kind::NOT_FOUND),
         OutputError::Journal(_) => of_kind(kind::JOURNAL_UNREADABLE),
-        OutputError::File { .. } | OutputError::Record { .. } => of_kind(kind::OUTPUT_UNREADABLE),
+        OutputError::File { .. } | OutputError::Changed { .. } | OutputError::Record { .. } => {
+            of_kind(kind::OUTPUT_UNREADABLE)
+        }
         OutputError::Pruned {
             stream,
             pruned_at,

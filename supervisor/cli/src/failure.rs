@@ -263,6 +263,8 @@ impl From<OutputError> for Failure {
             OutputError::Journal(error) => error.into(),
             OutputError::Pruned { .. } => Self::of(OUTPUT_PRUNED, Code::No, &error)
                 .hint("the operation's result still has its hash and its length"),
+            OutputError::Changed { .. } => Self::of("output_changed", Code::Internal, &error)
+                .hint("what was printed or shown of it is not to be relied on"),
             OutputError::File { .. } | OutputError::Record { .. } => {
                 Self::of("output_unreadable", Code::Internal, &error)
                     .hint("the operation's result still has its hash and its length")

@@ -25,28 +25,34 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Cli, Verb};
+use crate::exit::Code;
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error),
     };
-    let ended = match &cli.verb {
-        Verb::Run(run) => commands::run::run(&cli, run),
-        Verb::Attach(attach) => commands::attach::run(&cli, attach),
-        Verb::Cancel(cancel) => commands::cancel::run(&cli, cancel),
-        Verb::List(list) => commands::list::run(&cli, list),
-        Verb::Show(show) => commands::show::run(&cli, show),
-        Verb::Logs(logs) => commands::logs::run(&cli, logs),
-        Verb::Events(events) => commands::events::run(&cli, events),
-        Verb::Status(status) => commands::status::run(&cli, status),
-        Verb::Prune(prune) => commands::prune::run(&cli, prune),
-        Verb::Doctor(doctor) => commands::doctor::run(&cli, doctor),
-        Verb::Shutdown(shutdown) => commands::shutdown::run(&cli, shutdown),
-        Verb::Arbiter(arbiter) => commands::arbiter::run(&cli, arbiter),
-    };
+    let ended = signals::outlive_file_size_limit().and_then(|()| act(&cli));
     match ended {
         Ok(code) => code.into(),
         Err(failure) => failure.report(cli.verb.wants_json()).into(),
+    }
+}
+
+fn act(cli: &Cli) -> Result<Code, Failure> {
+    match &cli.verb {
+        Verb::Run(run) => commands::run::run(cli, run),
+        Verb::Attach(attach) => commands::attach::run(cli, attach),
+        Verb::Cancel(cancel) => commands::cancel::run(cli, cancel),
+        Verb::List(list) => commands::list::run(cli, list),
+        Verb::Show(show) => commands::show::run(cli, show),
+        Verb::Logs(logs) => commands::logs::run(cli, logs),
+        Verb::Events(events) => commands::events::run(cli, events),
+        Verb::Status(status) => commands::status::run(cli, status),
+        Verb::Prune(prune) => commands::prune::run(cli, prune),
+        Verb::Doctor(doctor) => commands::doctor::run(cli, doctor),
+        Verb::Shutdown(shutdown) => commands::shutdown::run(cli, shutdown),
+        Verb::Arbiter(arbiter) => commands::arbiter::run(cli, arbiter),
     }
 }

@@ -109,10 +109,16 @@ fn prepare() -> io::Result<()> {
         Signal::SIGTSTP,
     ]);
     listened.thread_unblock()?;
-    // A file size limit (ulimit -f) must reach the record as an error of the write, not end the
-    // supervisor; the command gets the default disposition from its helper.
-    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
+}
+
+/// Makes a file size limit (`ulimit -f`) an error of the write instead of this program's end; the
+/// command gets the default disposition from its helper.
+pub(crate) fn outlive_file_size_limit() -> Result<(), Failure> {
+    let never_read = Arc::new(AtomicBool::new(false));
+    flag::register(SIGXFSZ, never_read)
+        .map(drop)
+        .map_err(failed)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used with map_err")]

@@ -118,8 +118,8 @@ pub use operation::{
     DescendantPolicy, OperationBuilder, OperationHandle, StoredError, stored_result,
 };
 pub use output::{
-    ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputError,
-    OutputOrder, OutputReader, Piece, Subscription, artifact_name,
+    ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputCheck,
+    OutputError, OutputOrder, OutputReader, Piece, Subscription, artifact_name,
 };
 pub use prune::{
     KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use xioflow_kernel::journal::{OwnerState, Reader, Stream};
-use xioflow_kernel::{Extent, OutputError, OutputReader, TextFilter};
+use xioflow_kernel::{Extent, OutputCheck, OutputError, OutputReader, TextFilter};
 
 use super::{follow, reader};
 use crate::args::{Cli, LogsArgs};
@@ -136,6 +136,8 @@ struct Log {
     onto: Stream,
     printed: u64,
     until: u64,
+    /// Notices bytes that have changed since they were recorded, where all are printed.
+    check: OutputCheck,
     /// Makes text of it, if that was asked for.
     filter: Option<TextFilter>,
 }
@@ -149,6 +151,7 @@ impl Log {
             onto,
             printed: 0,
             until: u64::MAX,
+            check: OutputCheck::default(),
             filter: None,
         }
     }
@@ -219,7 +222,10 @@ impl Log {
         let mut buffer = vec![0; COPY_LEN];
         while self.printed < self.until {
             match output.extent(self.printed)? {
-                Extent::End => return conclude_stored(output),
+                Extent::End => {
+                    conclude_stored(output)?;
+                    return Ok(self.check.conclude(output)?);
+                }
                 Extent::Missing { to } => {
                     if let Some(error) = output.spill_error() {
                         return Err(Stop::from(incomplete(error)));
@@ -231,6 +237,7 @@ impl Log {
                 Extent::Stored { .. } => {
                     let wanted = usize::try_from(self.until - self.printed).unwrap_or(COPY_LEN);
                     let len = output.read_at(self.printed, &mut buffer[..wanted.min(COPY_LEN)])?;
+                    self.check.take(self.printed, &buffer[..len]);
                     self.write(&buffer[..len])?;
                 }
             }

@@ -5,6 +5,7 @@
 //! has asked not to lose anything, the command waits for that one, as for the reader of its pipe.
 
 mod budget;
+mod check;
 mod digest;
 mod drain;
 mod feed;
@@ -22,6 +23,7 @@ mod subscription;
 mod tail;
 
 pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
+pub use check::OutputCheck;
 pub use feed::Piece;
 pub use order::OutputOrder;
 pub use room::DEFAULT_MAX_STORED_BYTES;

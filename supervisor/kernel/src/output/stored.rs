@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use xioflow_journal::{Event, Gap, OperationStatus, Output, PruneReason, Query, ReadError, Stream};
 
+use super::check::OutputCheck;
 use super::folder::is_file_name;
 use super::head_tail::{HeadTail, Kept};
 use super::spool::artifact_name;
@@ -51,6 +52,16 @@ pub enum OutputError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The stored bytes are not those that were recorded; see [`OutputCheck`].
+    #[error("{place} holds other bytes than were recorded (SHA-256 {found}, recorded {recorded})")]
+    Changed {
+        /// What holds them: a file, or the journal.
+        place: String,
+        /// The recorded hash.
+        recorded: String,
+        /// The hash of what is there.
+        found: String,
     },
     /// The journal holds less of the output than it says.
     #[error("the journal holds this output up to byte {at} only, and says that there is more")]
@@ -213,6 +224,19 @@ impl OutputReader {
     #[must_use]
     pub fn line_count(&self) -> Option<u64> {
         self.record.as_ref().and_then(|output| output.lines)
+    }
+
+    /// What is recorded of it; `None` while the operation runs.
+    pub(super) fn record(&self) -> Option<&Output> {
+        self.record.as_ref()
+    }
+
+    /// What holds it, for messages.
+    pub(super) fn place(&self) -> String {
+        match &self.file {
+            Some(_) => self.path.display().to_string(),
+            None => "the journal".to_owned(),
+        }
     }
 
     /// The part that was not stored because the room for it was used up.
@@ -394,16 +418,24 @@ pub(crate) fn read_back(output: &mut Output, artifacts: &Path, limit: usize) -> 
     kept.finish()
 }
 
-/// Reads what the limit needs: the beginning and the end.
+/// Reads what the limit needs: the beginning and the end. Where that is all, it must be what was
+/// recorded.
 fn keep_both_ends(reader: &OutputReader, kept: &mut HeadTail) -> Result<(), OutputError> {
     let len = reader.len()?;
-    keep_range(reader, len.min(kept.head_max() as u64), kept)?;
+    let mut check = OutputCheck::default();
+    keep_range(reader, len.min(kept.head_max() as u64), kept, &mut check)?;
     let from = kept.resume_at(len);
     kept.skip(from - kept.total());
-    keep_range(reader, len, kept)
+    keep_range(reader, len, kept, &mut check)?;
+    check.conclude(reader)
 }
 
-fn keep_range(reader: &OutputReader, to: u64, kept: &mut HeadTail) -> Result<(), OutputError> {
+fn keep_range(
+    reader: &OutputReader,
+    to: u64,
+    kept: &mut HeadTail,
+    check: &mut OutputCheck,
+) -> Result<(), OutputError> {
     let mut buffer = vec![0; READ_LEN];
     while kept.total() < to {
         let at = kept.total();
@@ -414,7 +446,10 @@ fn keep_range(reader: &OutputReader, to: u64, kept: &mut HeadTail) -> Result<(),
                 let wanted = usize::try_from(to - at).unwrap_or(READ_LEN).min(READ_LEN);
                 match reader.read_at(at, &mut buffer[..wanted])? {
                     0 => return Err(reader.ended_early(at)),
-                    len => kept.push(&buffer[..len]),
+                    len => {
+                        check.take(at, &buffer[..len]);
+                        kept.push(&buffer[..len]);
+                    }
                 }
             }
         }

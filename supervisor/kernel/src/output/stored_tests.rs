@@ -108,6 +108,76 @@ proptest! {
     }
 }
 
+fn hash(bytes: &[u8]) -> Option<String> {
+    use sha2::Digest;
+    Some(super::super::hex(&sha2::Sha256::digest(bytes)))
+}
+
+/// The hash of an output as [`stored`] stores it: of its file, or of what is in the journal.
+fn hash_of(output: &Output, folder: &Path) -> Option<String> {
+    match &output.artifact {
+        Some(name) => hash(&std::fs::read(folder.join(name)).unwrap()),
+        None => hash(output.content.as_deref().unwrap_or_default()),
+    }
+}
+
+proptest! {
+    /// Sound bytes pass wherever they are stored, and one that has changed is noticed by whoever
+    /// reads all of what the hash is over.
+    #[test]
+    fn a_byte_that_has_changed_is_noticed(
+        len in 1usize..3000, one: prop::sample::Index, other: prop::sample::Index,
+        in_file: bool, changed: prop::sample::Index,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = letters(len);
+        let gap = gap_in(len, one, other);
+        let mut output = stored(&bytes, gap, in_file, folder.path());
+        output.sha256 = hash_of(&output, folder.path());
+        read_back(&mut output, folder.path(), 10_000);
+        prop_assert_eq!(&output.spill_error, &None);
+
+        let mut content = match &output.artifact {
+            Some(name) => std::fs::read(folder.path().join(name)).unwrap(),
+            None => output.content.clone().unwrap(),
+        };
+        if content.is_empty() {
+            return Ok(());
+        }
+        let at = changed.index(content.len());
+        content[at] ^= 1;
+        match &output.artifact {
+            Some(name) => std::fs::write(folder.path().join(name), content).unwrap(),
+            None => output.content = Some(content),
+        }
+        let kept = read_back(&mut output, folder.path(), 10_000);
+        prop_assert!(output.spill_error.unwrap().contains("other bytes"));
+        prop_assert!(kept.truncated, "what has changed is shown");
+    }
+}
+
+#[test]
+fn a_part_of_a_stream_is_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut output = stored(&letters(5000), None, true, folder.path());
+    output.sha256 = hash(b"something else");
+    let reader = OutputReader::recorded(output, folder.path()).unwrap();
+    for part in [0..4999, 1..5000] {
+        let mut check = OutputCheck::default();
+        check.take(
+            part.start,
+            &vec![0; usize::try_from(part.end - part.start).unwrap()],
+        );
+        check.conclude(&reader).unwrap();
+    }
+    let mut check = OutputCheck::default();
+    check.take(0, &[0; 5000]);
+    assert!(matches!(
+        check.conclude(&reader),
+        Err(OutputError::Changed { .. })
+    ));
+}
+
 #[test]
 fn a_file_that_is_shorter_than_its_record_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
