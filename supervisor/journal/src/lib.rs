@@ -72,6 +72,8 @@ mod model;
 mod open;
 mod origin;
 mod owner;
+#[cfg(test)]
+mod plans;
 mod points;
 mod query;
 mod queue;

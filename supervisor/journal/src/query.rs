@@ -111,12 +111,17 @@ pub trait Query: sealed::Source + Sized {
     /// # Errors
     /// Those of every question; see [`Query`].
     fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, ReadError> {
-        let condition = match (&filter.run_id, filter.status) {
-            (None, None) => "?1 IS NULL AND ?2 IS NULL",
-            (Some(_), None) => "run_id = ?1 AND ?2 IS NULL",
-            (None, Some(_)) => "?1 IS NULL AND status = ?2",
-            (Some(_), Some(_)) => "run_id = ?1 AND status = ?2",
+        let of_run = match &filter.run_id {
+            None => "?1 IS NULL",
+            Some(_) => "run_id = ?1",
         };
+        let in_status = match filter.status {
+            None => "?2 IS NULL",
+            Some(OperationStatus::Done) => "status = ?2",
+            // Said twice, so that the index of what is unfinished is known to hold the answer.
+            Some(_) => "status = ?2 AND status <> 'done'",
+        };
+        let condition = format!("{of_run} AND {in_status}");
         let rest = format!("{condition} ORDER BY ordinal DESC LIMIT ?3");
         let status = filter.status.map(OperationStatus::as_str);
         let params = (filter.run_id.as_deref(), status, limit(filter.limit));
@@ -136,7 +141,9 @@ pub trait Query: sealed::Source + Sized {
     /// # Errors
     /// Those of every question; see [`Query`].
     fn unfinished(&self) -> Result<Vec<Operation>, ReadError> {
-        operations_where(self, "status <> 'done' ORDER BY ordinal", [])
+        self.with(|connection, path| {
+            upkeep::unfinished(connection).map_err(|e| read_error(path, e))
+        })
     }
 
     /// Operations whose end could not be proven and about which nobody has decided, the oldest
