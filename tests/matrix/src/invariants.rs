@@ -209,6 +209,7 @@ fn judge_told(judge: &mut Judge, seen: &Seen<'_>) {
                 let run = seen.picture.runs.iter().find(|run| run.id == id);
                 run.is_some_and(|run| run.status.as_str() == status || status == "running")
             }
+            ["pruned", name] => seen.picture.is_pruned(name),
             // Nothing was promised.
             ["refused" | "lost" | "closed", ..] => true,
             _ => false,
@@ -219,19 +220,14 @@ fn judge_told(judge: &mut Judge, seen: &Seen<'_>) {
 
 /// Every stored file is of a result, and nothing half made is left.
 fn judge_files(judge: &mut Judge, picture: &Picture, is_first: bool) {
-    let outputs = picture.outputs.values().flatten();
-    let referenced: Vec<&String> = outputs
-        .filter_map(|output| output.artifact.as_ref())
-        .collect();
+    let due = |name: &String| picture.outputs_in(name).any(|it| it.pruned_at_ms.is_none());
     for name in &picture.artifacts {
-        judge.expect("files", referenced.contains(&name), || {
-            format!("{name} belongs to nothing")
-        });
+        judge.expect("files", due(name), || format!("{name} belongs to nothing"));
     }
-    for name in referenced {
-        judge.expect("files", picture.artifacts.contains(name), || {
-            format!("{name} is gone")
-        });
+    let outputs = picture.outputs.values().flatten();
+    for name in outputs.filter_map(|output| output.artifact.as_ref()) {
+        let is_there = picture.artifacts.contains(name);
+        judge.expect("files", is_there == due(name), || format!("{name} is gone"));
     }
     for name in &picture.words {
         // The word on a command that was never recorded may come later than this recovery, for nobody knows

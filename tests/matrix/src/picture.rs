@@ -80,6 +80,18 @@ impl Picture {
         operation.is_some_and(|it| it.outcome == Some(Outcome::Indeterminate))
     }
 
+    /// The outputs that are recorded to be in this file.
+    pub(crate) fn outputs_in(&self, name: &str) -> impl Iterator<Item = &Output> {
+        let outputs = self.outputs.values().flatten();
+        outputs.filter(move |output| output.artifact.as_deref() == Some(name))
+    }
+
+    /// Whether it is recorded that a file was given up.
+    pub(crate) fn is_pruned(&self, name: &str) -> bool {
+        self.outputs_in(name)
+            .any(|output| output.pruned_at_ms.is_some())
+    }
+
     pub(crate) fn effects_of(&self, id: &str) -> usize {
         self.effects.get(id).copied().unwrap_or(0)
     }

@@ -47,10 +47,11 @@ pub(crate) enum Kind {
 const BRIEF: Work = Work::brief("brief").lease("db");
 const OWN: Work = Work::brief("own");
 const LONG: Work = Work::long("long").lease("db");
+const OTHER: Work = Work::long("other").lease("port");
 const LATE: Work = Work::long("late").timeout(Duration::from_millis(300));
 const ESCAPEES: Work = Work::escapees("escapees").lease("db");
 const FLOOD: Work = Work::flood("flood").lease("db");
-const MISSING: Work = Work::missing("missing").lease("db");
+const MISSING: Work = Work::missing("missing").lease("port");
 const WAITER: Work = Work::brief("waiter").lease("db");
 
 const fn alone(name: &'static str, works: &'static [Work]) -> Scenario {
@@ -95,7 +96,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     alone("timeout", &[LATE]),
     alone("escapees", &[ESCAPEES]),
     alone("flood", &[FLOOD]),
-    alone("replay", &[BRIEF, LONG]),
+    alone("prune", &[FLOOD, OWN]),
+    alone("replay", &[BRIEF, OTHER]),
     alone("refused", &[LONG, WAITER, MISSING]),
     Scenario {
         name: "detached",

@@ -37,8 +37,9 @@ pub(crate) const NO_READER: i64 = 99;
 /// Names the operation in the environment of each of its processes.
 pub(crate) const OPERATION_VARIABLE: &str = "MATRIX_OPERATION";
 
-/// Long enough for whoever has a lease to give it back.
-pub(crate) const LEASE_WAIT: Duration = Duration::from_secs(60);
+/// Long enough for whoever has a lease to give it back, and short beside what a process of a case may take: one
+/// whose holder ended without proof is not given back.
+pub(crate) const LEASE_WAIT: Duration = Duration::from_secs(20);
 
 /// How much of the flood is stored of each stream: less than it prints, and more than the journal keeps.
 const FLOOD_STORED_BYTES: u64 = 160 * 1024;

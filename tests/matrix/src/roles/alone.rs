@@ -2,6 +2,7 @@
 //! killed, and the process has to come to its end.
 
 use serde_json::json;
+use xioflow_kernel::PruneOptions;
 use xioflow_killpoint as killpoint;
 
 use super::host::{Host, Running};
@@ -17,6 +18,7 @@ pub(super) fn play(folder: &Folder, name: &str) {
         "complete" => complete(&host, works),
         "cancel" => cancel(&host, &works[0]),
         "timeout" | "escapees" | "flood" => works.iter().for_each(|work| host.run(work)),
+        "prune" => prune(&host, works),
         "replay" => replay(&host, works),
         "refused" => refused(&host, works),
         other => panic!("{other} is not played alone"),
@@ -34,6 +36,19 @@ fn complete(host: &Host<'_>, works: &[Work]) {
         host.folder.tell(&format!("run {} {status}", run.id()));
     }
     host.run(&works[1]);
+}
+
+/// All stored output goes.
+fn prune(host: &Host<'_>, works: &[Work]) {
+    works.iter().for_each(|work| host.run(work));
+    let options = PruneOptions {
+        max_bytes: Some(0),
+        ..PruneOptions::default()
+    };
+    let pruned = host.domain.prune(&options).expect("a pruning");
+    for file in pruned.removed {
+        host.folder.tell(&format!("pruned {}", file.artifact));
+    }
 }
 
 fn cancel(host: &Host<'_>, work: &Work) {
@@ -59,7 +74,10 @@ fn replay(host: &Host<'_>, works: &[Work]) {
     await_running(host.folder, works[1].id);
     let joined = host.start(&works[1]);
     host.domain.attach(works[1].id).ok();
-    first.canceller.cancel().ok();
+    // One that was refused, as its helper was killed, has left the operation to the other.
+    if first.canceller.cancel().is_err() {
+        joined.canceller.cancel().ok();
+    }
     [first, joined].into_iter().for_each(Running::wait);
 }
 
