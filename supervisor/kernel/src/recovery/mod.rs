@@ -10,6 +10,7 @@
     expect(unreachable_pub, reason = "public for `rules`, which is a feature")
 )]
 mod decide;
+mod drafts;
 #[cfg_attr(
     not(feature = "rules"),
     expect(unreachable_pub, reason = "public for `rules`, which is a feature")
@@ -129,12 +130,14 @@ pub(crate) fn recover(
     }
     let open = open_runs(journal)?;
     converge_others(journal, &open, origin.died)?;
+    killpoint::pass(|| "recovery:before-wait");
     wait_for_helpers(&mut all);
     killpoint::pass(|| "recovery:waited");
     stop_the_rest(&mut all);
     killpoint::pass(|| "recovery:stopped");
     let decisions = settle_all(journal, artifacts, &all, &open, &origin)?;
     word::remove_settled(holders, |operation_id| Ok(journal.operation(operation_id)?))?;
+    drafts::remove(holders, journal)?;
     killpoint::pass(|| "recovery:words-removed");
     Ok(decisions)
 }

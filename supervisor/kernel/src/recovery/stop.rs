@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use xioflow_killpoint as killpoint;
 use xioflow_protocol::{PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, WhyAlive};
 
 use super::facts::{Attempt, Liveness};
@@ -161,7 +162,10 @@ impl<'a> Tree<'a> {
         if self.told.contains(&(member, signal.as_raw())) {
             return Ok(());
         }
-        match pidfd_send_signal(pidfd, signal) {
+        killpoint::pass(|| "recovery:before-signal");
+        let sent = pidfd_send_signal(pidfd, signal);
+        killpoint::pass(|| "recovery:after-signal");
+        match sent {
             Ok(()) => {
                 *progress = true;
                 self.told.insert((member, signal.as_raw()));

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use xioflow_journal::{Operation, OperationStatus, Outcome};
+use xioflow_killpoint as killpoint;
 use xioflow_protocol::{Identity, LastWord};
 
 use super::facts::{Said, Word};
@@ -141,8 +142,10 @@ pub(super) fn remove_settled(
             None => !word.released,
         };
         if settled {
+            killpoint::pass(|| "word:before-remove");
             // One that stays behind is removed the next time.
             drop(fs::remove_file(&path));
+            killpoint::pass(|| "word:after-remove");
         }
     }
     Ok(())
