@@ -208,6 +208,9 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
 fn of_commit(commit: &CommitError, error: &(dyn Error + 'static)) -> Fault {
     match commit {
         CommitError::Fenced { .. } => refused(kind::FENCED, error),
+        CommitError::Storage(storage) if storage.fault == xioflow_journal::Fault::Busy => {
+            refused(kind::JOURNAL_BUSY, error)
+        }
         _ => refused(kind::JOURNAL_FAILED, error),
     }
 }

@@ -8,8 +8,10 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
-use xioflow_kernel::journal::{CommitError, OpenError, OwnerRole, ReadError, StorageError};
+use xioflow_kernel::journal::{CommitError, Fault, OpenError, OwnerRole, ReadError, StorageError};
 use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError, PruneError};
+
+use xioflow_rpc::refusal::kind;
 
 use crate::exit::Code;
 use crate::output;
@@ -65,7 +67,11 @@ impl Failure {
 
     /// One from trouble of the file system under a domain, which begins with what was tried.
     fn of_storage(kind: &'static str, error: &StorageError) -> Self {
-        Self::new(kind, Code::CannotOpen, format!("failed to {error}")).because(error.source())
+        let (kind, code) = match error.fault {
+            Fault::Busy => (kind::JOURNAL_BUSY, Code::Busy),
+            _ => (kind, Code::CannotOpen),
+        };
+        Self::new(kind, code, format!("failed to {error}")).because(error.source())
     }
 
     fn because(mut self, cause: Option<&(dyn Error + 'static)>) -> Self {
@@ -185,6 +191,10 @@ impl From<DomainError> for Failure {
                 };
                 Self::of(DOMAIN_LOCKED, Code::Busy, &error).hint(hint)
             }
+            // What is in the way passes by itself.
+            DomainError::Journal(OpenError::Storage(error)) if error.fault == Fault::Busy => {
+                Self::of_storage("domain_unavailable", &error)
+            }
             DomainError::Journal(OpenError::Storage(error)) => {
                 Self::of_storage("domain_unavailable", &error)
                     .hint("--domain DIR uses another folder")
@@ -250,6 +260,9 @@ impl From<ExecuteError> for Failure {
 fn commit_failure(commit: &CommitError, error: &(dyn Error + 'static)) -> Failure {
     match commit {
         CommitError::Fenced { .. } => Failure::of("fenced", Code::Busy, error),
+        CommitError::Storage(storage) if storage.fault == Fault::Busy => {
+            Failure::of(kind::JOURNAL_BUSY, Code::Busy, error)
+        }
         _ => Failure::of("journal_failed", Code::Internal, error)
             .hint("nothing of the command ran, unless it says otherwise"),
     }

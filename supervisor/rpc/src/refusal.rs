@@ -201,6 +201,8 @@ pub mod kind {
         FENCED = "fenced";
         /// The journal refused a commit.
         JOURNAL_FAILED = "journal_failed";
+        /// Another program keeps the database of the journal locked. Nothing ran.
+        JOURNAL_BUSY = "journal_busy";
         /// The journal could not be read.
         JOURNAL_UNREADABLE = "journal_unreadable";
         /// Stored output could not be read. Subject: `operationId`.

@@ -18,6 +18,7 @@ fn code_of(kind: &str) -> Code {
         | kind::SHUTTING_DOWN
         | kind::RESOURCE_CONFLICT
         | kind::FENCED
+        | kind::JOURNAL_BUSY
         | kind::DOMAIN_CLOSED => Code::Busy,
         kind::INVALID => Code::Usage,
         kind::NOT_FOUND | kind::ALREADY_COMPLETED | kind::OUTPUT_PRUNED => Code::No,
@@ -64,6 +65,12 @@ impl Failure {
             ArbiterError::Connection(_) => Self::of("arbiter_unreachable", Code::Internal, error)
                 .hint("--no-arbiter runs a command without one"),
         }
+    }
+}
+
+impl From<ArbiterError> for Failure {
+    fn from(error: ArbiterError) -> Self {
+        Self::of_arbiter(&error)
     }
 }
 

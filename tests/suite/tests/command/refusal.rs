@@ -1,10 +1,12 @@
 //! What is refused, with which status, and that nothing has run then.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
-use xioflow_kit::{Stage, each_user, running_as_root};
+use xioflow_kit::{Deadline, Stage, each_user, running_as_root, wait};
 
 use crate::{fixture, run, run_alone, text};
 
@@ -220,6 +222,61 @@ fn a_domain_in_use_is_75_and_names_its_owner() {
             .assert_code(0)
             .assert_stdout("ran\n");
     });
+}
+
+/// Another program (a backup, a browser of databases) holds a write transaction: that passes, so it is no fault of ours.
+#[test]
+fn a_database_that_another_program_keeps_locked_is_75_and_nothing_ran() {
+    let stage = Stage::new();
+    if std::process::Command::new("sqlite3")
+        .arg("-version")
+        .output()
+        .is_err()
+    {
+        eprintln!("skipped: needs sqlite3");
+        return;
+    }
+    run(&stage, &[], &["true"]).finish().assert_code(0);
+    let (input, held) = (stage.path("input"), stage.path("held"));
+    mknodat(CWD, &input, FileType::Fifo, Mode::from(0o600), 0).expect("a FIFO");
+    let script = format!(
+        "exec sqlite3 {}/domain.db < {}",
+        stage.domain().display(),
+        input.display()
+    );
+    let locking = stage.run("sh").args(["-c", &script]).start();
+    let mut input = fs::File::options()
+        .write(true)
+        .open(&input)
+        .expect("sqlite3 reads");
+    let lock = format!(
+        "BEGIN IMMEDIATE;\nSELECT writefile('{}', 'x');\n",
+        held.display()
+    );
+    input.write_all(lock.as_bytes()).expect("it reads");
+    wait::file(&held, Deadline::usual());
+
+    let trace = stage.path("trace");
+    let touch = ["touch", text(&trace)];
+    let refused = run(&stage, &["--json"], &touch).finish();
+    let document = refused.assert_code(BUSY).json();
+    assert_eq!(
+        document["error"]["kind"], "journal_busy",
+        "through the arbiter"
+    );
+    refused.assert_complains("another program keeps the database locked");
+    assert_eq!(document["error"]["hint"], serde_json::Value::Null);
+    stage.xioflow().arg("list").finish().assert_code(0);
+    stage.end_arbiters();
+    let refused = run_alone(&stage, &["--json"], &touch).finish();
+    let document = refused.assert_code(BUSY).json();
+    assert_eq!(document["error"]["kind"], "journal_busy", "by itself");
+    assert!(!trace.exists());
+
+    drop(input);
+    locking.finish().assert_code(0);
+    run(&stage, &[], &touch).finish().assert_code(0);
+    assert!(trace.exists());
 }
 
 #[test]
