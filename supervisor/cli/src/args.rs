@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod live;
 mod prune;
 mod read;
 mod run;
+mod settle;
 
 pub(crate) use live::{ArbiterArgs, AttachArgs, CancelArgs, ShutdownArgs};
 pub(crate) use prune::PruneArgs;
@@ -15,9 +17,10 @@ pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, Stat
 #[cfg(test)]
 use run::Confine;
 pub(crate) use run::{Descendants, Driver, RunArgs};
+pub(crate) use settle::RecoverArgs;
 
 const HELP: &str = "\
-Exit status of run, attach, cancel, shutdown and prune: their own pages, such as
+Exit status of run, attach, cancel, shutdown, recover and prune: their own pages, such as
 `xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
@@ -37,17 +40,42 @@ Exit status of run, attach, cancel, shutdown and prune: their own pages, such as
 pub(crate) struct Cli {
     /// Folder of the domain [default: $XIOFLOW_DOMAIN, else .xioflow at the top of the git work
     /// tree, else .xioflow here]
-    #[arg(long, global = true, value_name = "DIR")]
-    domain: Option<PathBuf>,
+    // Of `doctor` alone it may come without a folder; see `Cli::parsed`.
+    #[arg(long, global = true, value_name = "DIR", num_args = 0..=1)]
+    domain: Option<Option<PathBuf>>,
 
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
 impl Cli {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// Those of the parser, help and version among them.
+    pub(crate) fn parsed() -> Result<Self, clap::Error> {
+        Self::try_parse().and_then(Self::checked)
+    }
+
+    /// To examine the domain is a wish of its own, and so needs no folder. Everywhere else one was forgotten.
+    fn checked(self) -> Result<Self, clap::Error> {
+        match (&self.domain, &self.verb) {
+            (Some(None), verb) if !matches!(verb, Verb::Doctor(_)) => {
+                let message = "a value is required for '--domain <DIR>' but none was supplied";
+                Err(Self::command().error(ErrorKind::InvalidValue, message))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// The folder that was named.
     pub(crate) fn domain(&self) -> Option<&Path> {
-        self.domain.as_deref()
+        self.domain.as_ref()?.as_deref()
+    }
+
+    /// Whether the domain was spoken of at all.
+    pub(crate) fn names_domain(&self) -> bool {
+        self.domain.is_some()
     }
 }
 
@@ -69,9 +97,11 @@ pub(crate) enum Verb {
     Events(EventsArgs),
     /// Say who owns the domain and what is going on in it
     Status(StatusArgs),
+    /// Settle what an owner that died has left, and say on what evidence
+    Recover(RecoverArgs),
     /// Remove stored output by age and size
     Prune(PruneArgs),
-    /// Say what this host can do, by doing it
+    /// Say what this host can do, by doing it; with --domain, examine a domain instead
     Doctor(DoctorArgs),
     /// End the domain's arbiter
     Shutdown(ShutdownArgs),
@@ -90,6 +120,7 @@ impl Verb {
             Self::Logs(_) | Self::Arbiter(_) => false,
             Self::Events(args) => args.json,
             Self::Status(args) => args.json,
+            Self::Recover(args) => args.json,
             Self::Prune(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Shutdown(args) => args.json,
@@ -100,7 +131,6 @@ impl Verb {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {
@@ -115,6 +145,34 @@ mod tests {
         };
         assert!(!run.json);
         assert_eq!(run.command, ["make", "--json"]);
+    }
+
+    #[test]
+    fn only_doctor_takes_a_domain_without_a_folder() {
+        let parsed = |words: &str| Cli::try_parse_from(words.split(' ')).and_then(Cli::checked);
+        let doctor = parsed("xioflow doctor --domain").unwrap();
+        assert!(doctor.names_domain() && doctor.domain().is_none());
+        for named in [
+            "doctor --domain d",
+            "--domain d list",
+            "--domain=d run -- x",
+            "show op --domain d",
+        ] {
+            let cli = parsed(&format!("xioflow {named}")).unwrap();
+            assert_eq!(cli.domain(), Some(Path::new("d")), "{named}");
+        }
+        assert!(!parsed("xioflow doctor").unwrap().names_domain());
+        for forgotten in [
+            "list --domain",
+            "run --domain -- true",
+            "status --domain --json",
+        ] {
+            let error = parsed(&format!("xioflow {forgotten}")).unwrap_err();
+            assert!(
+                error.to_string().contains("--domain <DIR>"),
+                "{forgotten}: {error}"
+            );
+        }
     }
 
     #[test]

@@ -22,14 +22,12 @@ mod views;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Cli, Verb};
 use crate::exit::Code;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::parsed() {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error),
     };
@@ -50,6 +48,7 @@ fn act(cli: &Cli) -> Result<Code, Failure> {
         Verb::Logs(logs) => commands::logs::run(cli, logs),
         Verb::Events(events) => commands::events::run(cli, events),
         Verb::Status(status) => commands::status::run(cli, status),
+        Verb::Recover(recover) => commands::recover::run(cli, recover),
         Verb::Prune(prune) => commands::prune::run(cli, prune),
         Verb::Doctor(doctor) => commands::doctor::run(cli, doctor),
         Verb::Shutdown(shutdown) => commands::shutdown::run(cli, shutdown),

@@ -423,6 +423,18 @@ impl Domain {
         &self.recovered
     }
 
+    /// What was settled when the domain's owner took it over: that is [`Domain::recovered`] of this process, or what
+    /// its arbiter says.
+    ///
+    /// # Errors
+    /// [`ArbiterError`] if that is an arbiter, and it cannot be asked.
+    pub fn last_report(&self) -> Result<Vec<Decision>, ArbiterError> {
+        match &self.backend {
+            Backend::Own(_) => Ok(self.recovered.clone()),
+            Backend::Attached(attached) => attached.last_report(),
+        }
+    }
+
     /// Opens one stream of an operation's stored output, by offsets of the stream.
     ///
     /// # Errors

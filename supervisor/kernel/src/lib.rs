@@ -119,7 +119,8 @@ pub use operation::{
 };
 pub use output::{
     ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES, DEFAULT_MAX_STORED_BYTES, Extent, OutputCheck,
-    OutputError, OutputOrder, OutputReader, Piece, Subscription, artifact_name,
+    OutputError, OutputOrder, OutputReader, Piece, StoredFileState, Subscription, artifact_name,
+    check_stored_file,
 };
 pub use prune::{
     KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,

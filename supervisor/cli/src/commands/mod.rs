@@ -13,6 +13,7 @@ pub(crate) mod logs;
 mod lost;
 mod owning;
 pub(crate) mod prune;
+pub(crate) mod recover;
 mod report;
 pub(crate) mod run;
 pub(crate) mod show;

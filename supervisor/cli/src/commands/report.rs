@@ -35,7 +35,16 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
 }
 
 fn settled_as(decision: &Decision) -> String {
-    let what = match decision.verdict {
+    let what = what(decision.verdict);
+    format!(
+        "operation {} of an earlier owner {what} ({})",
+        decision.operation_id, decision.evidence
+    )
+}
+
+/// What is said of an operation that was settled.
+pub(super) const fn what(verdict: Verdict) -> &'static str {
+    match verdict {
         Verdict::CleanedUnspawned => "never ran",
         Verdict::SettledByLastWord => "has ended; its helper saw how",
         Verdict::MarkedDead => "is gone; how it ended was not seen",
@@ -43,11 +52,7 @@ fn settled_as(decision: &Decision) -> String {
             "ran without a helper; what could be identified of it was ended, and it keeps its leases"
         }
         Verdict::Isolated => "cannot be proven to have ended and keeps its leases",
-    };
-    format!(
-        "operation {} of an earlier owner {what} ({})",
-        decision.operation_id, decision.evidence
-    )
+    }
 }
 
 /// Explains a result where its exit status alone would not, with a note on how it came about.

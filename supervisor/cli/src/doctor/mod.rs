@@ -4,10 +4,13 @@
 //! them for people. A check starts the smallest real thing, looks at what became of it, and leaves
 //! nothing behind. It never reads another program's words to decide.
 //!
+//! `domain` examines a domain instead of the host.
+//!
 //! Neighbours: the command line passes the helper's path and a writer; each check has a file.
 
 mod bubblewrap;
 mod cgroup;
+mod domain;
 mod domain_filesystem;
 mod escapee;
 mod file_system;
@@ -28,10 +31,11 @@ mod waiting_child;
 
 use std::path::PathBuf;
 
+pub(crate) use domain::{Progress, examine_domain};
 pub(crate) use render::{render, render_json};
 pub(crate) use report::Report;
 
-use report::{Check, Finding};
+use report::{Check, Finding, Subject};
 
 /// What to examine.
 #[derive(Debug, Clone)]
@@ -120,7 +124,7 @@ pub(crate) fn examine(options: &DoctorOptions) -> Report {
         let finding = (row.look)(options);
         Check::new(row.id, row.title, row.required, finding)
     });
-    Report::new(checks.collect())
+    Report::new(Subject::Host, checks.collect())
 }
 
 #[cfg(test)]

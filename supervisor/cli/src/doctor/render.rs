@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::report::{Check, Report, Verdict};
+use super::report::{Check, Report, Subject, Verdict};
 
 /// One line per check, its remedy on a line of its own, and a summary.
 ///
@@ -44,10 +44,10 @@ fn render_check(check: &Check, width: usize, out: &mut dyn Write) -> io::Result<
         title = check.title,
         detail = check.detail,
     )?;
-    match &check.remedy {
-        Some(remedy) => writeln!(out, "    → {remedy}"),
-        None => Ok(()),
-    }
+    let remedy = check.remedy.as_deref().unwrap_or_default();
+    remedy
+        .lines()
+        .try_for_each(|line| writeln!(out, "    → {line}"))
 }
 
 const fn appearance(verdict: Verdict) -> (char, &'static str, Style) {
@@ -77,15 +77,15 @@ fn summary(report: &Report) -> (Style, String) {
         .filter(|(count, _)| *count > 0)
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
-    let (style, sentence) = match report.ready {
-        true => (
-            colour(AnsiColor::Green),
-            "Commands can run under supervision here",
-        ),
-        false => (
-            colour(AnsiColor::Red),
-            "Commands cannot run under supervision here",
-        ),
+    let style = match report.ready {
+        true => colour(AnsiColor::Green),
+        false => colour(AnsiColor::Red),
+    };
+    let sentence = match (report.subject, report.ready) {
+        (Subject::Host, true) => "Commands can run under supervision here",
+        (Subject::Host, false) => "Commands cannot run under supervision here",
+        (Subject::Domain, true) => "This domain is sound",
+        (Subject::Domain, false) => "This domain is not sound",
     };
     (style.bold(), format!("{sentence} ({}).", counts.join(", ")))
 }
@@ -103,20 +103,23 @@ mod tests {
 
     fn report() -> Report {
         let remedy = Some("sudo apt-get install bubblewrap".to_owned());
-        Report::new(vec![
-            Check::new(
-                "helper",
-                "helper program",
-                true,
-                Finding::ready("it answers"),
-            ),
-            Check::new(
-                "git",
-                "git",
-                false,
-                Finding::missing("not found").with_remedy(remedy),
-            ),
-        ])
+        Report::new(
+            Subject::Host,
+            vec![
+                Check::new(
+                    "helper",
+                    "helper program",
+                    true,
+                    Finding::ready("it answers"),
+                ),
+                Check::new(
+                    "git",
+                    "git",
+                    false,
+                    Finding::missing("not found").with_remedy(remedy),
+                ),
+            ],
+        )
     }
 
     #[test]
@@ -133,12 +136,10 @@ Commands can run under supervision here (1 ready, 1 missing).
 
     #[test]
     fn the_summary_says_what_ready_says() {
-        let broken = Report::new(vec![Check::new(
-            "helper",
-            "helper",
-            true,
-            Finding::missing("no"),
-        )]);
+        let broken = Report::new(
+            Subject::Host,
+            vec![Check::new("helper", "helper", true, Finding::missing("no"))],
+        );
         assert!(
             plain(&broken).ends_with("Commands cannot run under supervision here (1 missing).\n")
         );

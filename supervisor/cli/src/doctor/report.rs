@@ -74,7 +74,7 @@ pub(crate) struct Check {
     pub(crate) id: &'static str,
     /// The name for people.
     pub(crate) title: &'static str,
-    /// Whether a command without limits and confinement needs it.
+    /// Whether a command without limits and confinement needs it; of a domain, whether it is unsound without it.
     pub(crate) required: bool,
     /// What was found out.
     pub(crate) verdict: Verdict,
@@ -82,7 +82,7 @@ pub(crate) struct Check {
     pub(crate) detail: String,
     /// What the verdict rests on, as an object; a fact that was not observed is null.
     pub(crate) facts: Value,
-    /// The command that mends it; null where nothing is to be mended, or nobody knows how.
+    /// The commands that mend it, one a line; null where nothing is to be mended, or nobody knows how.
     pub(crate) remedy: Option<String>,
 }
 
@@ -116,20 +116,35 @@ impl Check {
     }
 }
 
+/// What is examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Whether this host can run commands under supervision.
+    Host,
+    /// Whether a domain is sound.
+    Domain,
+}
+
 /// Everything that was examined.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
+    #[serde(skip)]
+    pub(super) subject: Subject,
     /// The checks, in their order.
     pub(crate) checks: Vec<Check>,
-    /// Whether a command without limits and confinement can run here.
+    /// Whether a command without limits and confinement can run here; of a domain, whether it is sound.
     pub(crate) ready: bool,
 }
 
 impl Report {
-    pub(super) fn new(checks: Vec<Check>) -> Self {
+    pub(super) fn new(subject: Subject, checks: Vec<Check>) -> Self {
         let ready = checks.iter().all(Check::allows_commands);
-        Self { checks, ready }
+        Self {
+            subject,
+            checks,
+            ready,
+        }
     }
 
     /// How many checks have this verdict.
@@ -170,7 +185,8 @@ mod tests {
 
     #[test]
     fn only_what_is_required_decides() {
-        let ready = |required, verdict| Report::new(vec![check(required, verdict)]).ready;
+        let ready =
+            |required, verdict| Report::new(Subject::Host, vec![check(required, verdict)]).ready;
         assert!(ready(true, Verdict::Ready));
         assert!(ready(true, Verdict::Weaker));
         assert!(!ready(true, Verdict::Missing));
@@ -184,7 +200,10 @@ mod tests {
         let finding = Finding::cannot_tell("because")
             .with_facts(json!({ "fsType": "tmpfs" }))
             .with_remedy(Some("true".to_owned()));
-        let report = Report::new(vec![Check::new("some-check", "some check", true, finding)]);
+        let report = Report::new(
+            Subject::Host,
+            vec![Check::new("some-check", "some check", true, finding)],
+        );
         let expected = json!({
             "checks": [{
                 "id": "some-check",

@@ -21,6 +21,7 @@ mod store;
 mod stored;
 mod subscription;
 mod tail;
+mod verify;
 
 pub use budget::{ArtifactBytes, DEFAULT_MAX_ARTIFACT_BYTES};
 pub use check::OutputCheck;
@@ -30,6 +31,7 @@ pub use room::DEFAULT_MAX_STORED_BYTES;
 pub use spool::artifact_name;
 pub use stored::{Extent, OutputError, OutputReader};
 pub use subscription::Subscription;
+pub use verify::{StoredFileState, check_stored_file};
 
 pub(crate) use digest::hex;
 pub(crate) use drain::{Drain, Drained, StreamLimits};

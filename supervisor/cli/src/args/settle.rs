@@ -1,0 +1,36 @@
+//! The options of the verbs about what an owner left behind.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::duration::parse_duration;
+
+const RECOVER_HELP: &str = "\
+What an owner that died has left is settled by evidence: what its helpers saw, and whether the recorded processes live.
+Processes of it that can be identified are ended; nothing is run again, and a second time changes nothing. The same
+happens whenever a domain is opened to run something; this verb does only that, and says why.
+
+Exit status:
+  0   nothing waits for anybody, whether or not there was something to settle
+  79  an operation waits for a person to decide (`xioflow adjudicate`), whenever it was left
+  75  somebody else owns the domain, and has no report to show
+With --dry-run, 0 and 79 are about what would be.";
+
+#[derive(Debug, Args)]
+#[command(after_help = RECOVER_HELP)]
+pub(crate) struct RecoverArgs {
+    /// Only say what would be decided: nothing is written, waited for or signalled, and an owner is not
+    /// disturbed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// How long to wait for the domain's owner to give it up
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s",
+          conflicts_with = "dry_run")]
+    pub(crate) wait: Duration,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
