@@ -68,6 +68,12 @@ pub(crate) enum Fact<'a> {
         /// The owner that wrote the file that this one is a copy of, as far as it is known here.
         of: &'a Owner,
     },
+    /// Changes that an owner recorded last may be lost, because its log was not there.
+    #[serde(rename_all = "camelCase")]
+    DomainLogMissing {
+        /// The owner that had not left in order.
+        of: &'a Owner,
+    },
     #[serde(rename_all = "camelCase")]
     ResourcesReleased {
         operation_id: &'a str,
@@ -91,6 +97,7 @@ impl Fact<'_> {
             Self::Adjudicated { .. } => "OPERATION_ADJUDICATED",
             Self::OutputPruned { .. } => "OUTPUT_PRUNED",
             Self::DomainCopied { .. } => "DOMAIN_COPIED",
+            Self::DomainLogMissing { .. } => "DOMAIN_LOG_MISSING",
             Self::ResourcesReleased { .. } => "RESOURCES_RELEASED",
             Self::RunStatus { .. } => "RUN_STATUS_TRANSITION",
         }

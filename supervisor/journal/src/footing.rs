@@ -6,7 +6,7 @@
 //! its name goes where nobody will ever read it, and it says that all is well.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -178,4 +178,22 @@ impl LogState {
             header,
         })
     }
+}
+
+/// Whether there is a log at this path that SQLite would read: one with a header of its own.
+pub(crate) fn is_readable_log(path: &Path) -> io::Result<bool> {
+    let mut header = [0; LOG_HEADER_LEN];
+    match File::open(path).and_then(|file| file.read_exact_at(&mut header, 0)) {
+        Ok(()) => Ok(is_log_header(&header)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// The magic number, whose last bit says how sums are made, and the version of the format.
+fn is_log_header(header: &[u8; LOG_HEADER_LEN]) -> bool {
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    word(0) & !1 == 0x377F_0682 && word(4) == 3_007_000
 }

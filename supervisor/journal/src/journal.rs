@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
+use crate::claim::Taken;
 use crate::connection;
 use crate::error::StorageError;
 use crate::folder::DomainDir;
@@ -15,7 +16,6 @@ use crate::main_file::MainFile;
 use crate::model::{Change, Lease, Operation, Owner};
 use crate::open::{self, OpenError, OpenOptions};
 use crate::origin::OpenedAs;
-use crate::owner::Claim;
 use crate::query::{Query, ReadError, sealed};
 use crate::queue::{Queue, locked};
 use crate::writer::{CommitError, Writer};
@@ -31,6 +31,7 @@ pub struct Journal {
     domain_id: String,
     owner: Owner,
     opened_as: OpenedAs,
+    is_log_missing: bool,
     before: Option<Owner>,
     // Dropped in this order: the connections, then the descriptor that must outlive them.
     /// Opened with the first question: a command that asks none does not pay for it.
@@ -43,8 +44,7 @@ pub struct Journal {
 pub(crate) struct Parts {
     pub(crate) writer: Connection,
     pub(crate) main: MainFile,
-    pub(crate) claim: Claim,
-    pub(crate) opened_as: OpenedAs,
+    pub(crate) taken: Taken,
     pub(crate) dir: DomainDir,
     pub(crate) footing: Footing,
 }
@@ -96,11 +96,15 @@ impl Journal {
         let Parts {
             writer,
             main,
-            claim,
-            opened_as,
+            taken,
             dir,
             footing,
         } = parts;
+        let Taken {
+            claim,
+            opened_as,
+            is_log_missing,
+        } = taken;
         Self {
             queue: Queue::new(),
             writer: Writer::new(writer, dir.database(), footing, claim.owner.clone()),
@@ -109,6 +113,7 @@ impl Journal {
             domain_id: claim.domain_id,
             owner: claim.owner,
             opened_as,
+            is_log_missing,
             before: claim.before,
             _main: main,
         }
@@ -181,6 +186,14 @@ impl Journal {
     #[must_use]
     pub fn before(&self) -> Option<&Owner> {
         self.before.as_ref()
+    }
+
+    /// Whether the last owner had not left in order, and the log that such an owner leaves was not
+    /// there. What it had recorded last may be lost; or another program has written the log back
+    /// into the database, and nothing is.
+    #[must_use]
+    pub fn is_log_missing(&self) -> bool {
+        self.is_log_missing
     }
 
     /// What was done so far.

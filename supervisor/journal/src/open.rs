@@ -15,7 +15,7 @@ use crate::connection;
 use crate::error::{Fault, StorageError};
 use crate::filesystem::shared_between_hosts;
 use crate::folder::{DomainDir, Made};
-use crate::footing::Footing;
+use crate::footing::{Footing, is_readable_log};
 use crate::header::{FileError, Header};
 use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
@@ -146,6 +146,8 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
         create::database(&dir, &mut opening.made)?;
     }
     let main = MainFile::open(&database).map_err(StorageError::context(&database, "open"))?;
+    // SQLite makes a log where there is none.
+    let has_log = is_readable_log(&dir.log()).map_err(StorageError::context(&dir.log(), "read"))?;
     let (writer, version) = open_writer(&database)?;
     if version < schema::SCHEMA_VERSION {
         check_name(&dir, &writer, options)?;
@@ -154,18 +156,18 @@ pub(crate) fn open(root: &Path, options: &OpenOptions) -> Result<Journal, OpenEr
     let found = Found {
         version,
         is_new,
+        has_log,
         file: main
             .identity()
             .map_err(StorageError::context(&database, "examine"))?,
     };
-    let (claim, opened_as) = claim(&dir, &writer, &found, &opening.lock, options)?;
+    let taken = claim(&dir, &writer, &found, &opening.lock, options)?;
     let footing = Footing::new(&dir, opening.lock, main.id())?;
     opening.made.keep();
     Ok(Journal::new(Parts {
         writer,
         main,
-        claim,
-        opened_as,
+        taken,
         dir,
         footing,
     }))

@@ -12,7 +12,7 @@ use std::process::Command;
 use rusqlite::Connection;
 use support::*;
 use xioflow_journal::{
-    Inherited, Journal, OpenOptions, OpenedAs, Outcome, OwnerState, Query, Reader,
+    Fault, Inherited, Journal, OpenError, OpenOptions, OpenedAs, Outcome, OwnerState, Query, Reader,
 };
 
 /// `cp -a`, as people do it: by another process, with the times and modes of the original.
@@ -186,4 +186,34 @@ fn a_device_with_another_number_is_told_apart_from_a_copy() {
     assert_eq!(journal.inherited().unwrap(), renumbered);
     drop(journal);
     assert_eq!(place.open().inherited().unwrap(), renumbered);
+}
+
+/// `cp` reads one file after the other, and an owner does not wait for it.
+#[test]
+fn a_copy_of_two_moments_is_refused() {
+    for is_known in [false, true] {
+        let place = Place::new();
+        let mut journal = original(&place);
+        if is_known {
+            // Closing brings the owner's row into the database.
+            journal.close().unwrap();
+            journal = place.open();
+        }
+        let early = copy(&place.root());
+        for n in 0..600 {
+            let id = format!("{n}-{}", "x".repeat(400));
+            let whole = vec![register(&id, &[]), finish(&id, Outcome::Succeeded)];
+            journal.commit(whole).unwrap();
+        }
+        let late = bytes_of(&place.root().join("domain.db-wal"));
+        let len = bytes_of(&place.root().join("domain.db")).len();
+        assert!(len > 100_000, "the log was begun anew");
+        fs::write(early.join("domain.db-wal"), late).unwrap();
+        let error = Journal::open(&early, &OpenOptions::default()).unwrap_err();
+        let OpenError::Storage(error) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(error.fault, Fault::Corrupt, "{error}");
+        journal.commit(vec![register("p", &[])]).unwrap();
+    }
 }

@@ -185,3 +185,58 @@ fn a_log_that_its_owner_begins_anew_is_no_loss() {
     }
     assert_ne!(start(&journal.dir().log()), before, "it was begun anew");
 }
+
+fn is_told(journal: &Journal) -> bool {
+    let events = journal.events(0, None, None).unwrap();
+    let is_told = events.iter().any(|e| e.kind == "DOMAIN_LOG_MISSING");
+    assert_eq!(journal.is_log_missing(), is_told);
+    is_told
+}
+
+/// A dead owner's log is part of its record. Where it is gone, or is none, nobody knows what it held.
+#[test]
+fn a_log_that_is_lost_after_a_crash_is_told_of() {
+    type Damage = fn(&Path);
+    let damages: [(Damage, bool); 4] = [
+        (|_| {}, false),
+        (|log| fs::remove_file(log).unwrap(), true),
+        (|log| fs::write(log, b"").unwrap(), true),
+        (|log| fs::write(log, [0; 8192]).unwrap(), true),
+    ];
+    for (damage, expected) in damages {
+        let place = Place::new();
+        kill_at("written back", "write_back_and_wait", &place.root());
+        damage(&place.root().join("domain.db-wal"));
+        let journal = place.open();
+        assert_eq!(is_told(&journal), expected);
+        assert!(journal.operation("early").unwrap().is_some());
+        assert_eq!(journal.operation("late").unwrap().is_some(), !expected);
+        journal.close().unwrap();
+        assert!(!place.open().is_log_missing(), "once is enough");
+    }
+}
+
+#[test]
+#[ignore = "a child of a_log_that_is_lost_after_a_crash_is_told_of"]
+fn write_back_and_wait() {
+    let journal = Journal::open(child_folder(), &xioflow_journal::OpenOptions::default()).unwrap();
+    journal.commit(begin("r")).unwrap();
+    journal.commit(vec![register("early", &[])]).unwrap();
+    // As the journal does by itself after some thousand changes.
+    let behind = Connection::open(journal.dir().database()).unwrap();
+    behind
+        .query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(()))
+        .unwrap();
+    journal.commit(vec![register("late", &[])]).unwrap();
+    println!("written back");
+    listen();
+}
+
+#[test]
+fn a_domain_that_was_closed_misses_no_log() {
+    let place = Place::new();
+    assert!(!is_told(&place.open()));
+    assert!(!is_told(&place.open()));
+    drop(Reader::open(place.root()).unwrap());
+    assert!(!is_told(&place.open()));
+}
