@@ -27,8 +27,10 @@
 //!   together share one disk write; one that comes alone is written on the calling thread.
 //! - The rules of the record are checked inside the transaction, so no caller can race past
 //!   them: see [`Rejected`].
-//! - An owner that has lost its lock file or its epoch commits nothing more, ever:
-//!   [`CommitError::Fenced`].
+//! - An owner that has lost its lock file, its epoch, or a file that SQLite writes to commits nothing
+//!   more, ever: [`CommitError::Fenced`].
+//! - A copy of a domain knows that it is one: [`Query::inherited`].
+//! - No migration comes without a backup: [`OpenError::Backup`].
 //! - A file that is foreign, newer or damaged is refused before anything is written to it.
 //! - Argument values, environment values and input have no place in the interface.
 //!
