@@ -33,7 +33,10 @@ fn temporary_name(name: &CStr) -> CString {
 }
 
 fn write_durably(folder: BorrowedFd<'_>, name: &CStr, bytes: &[u8]) -> Result<(), Errno> {
-    let file = openat(folder, name, OpenFlags::REPLACE, 0o600)?;
+    // What is in the way is of an earlier attempt, or was put there: opening a pipe would wait for its
+    // reader, and writing through a link would be to somebody else's file.
+    let _removed = unlinkat(folder, name);
+    let file = openat(folder, name, OpenFlags::NEW, 0o600)?;
     let mut rest = bytes;
     while !rest.is_empty() {
         match write(file.as_fd(), rest) {
@@ -91,6 +94,12 @@ mod tests {
             assert_eq!(LastWord::from_bytes(&bytes), Ok(word()));
             assert_eq!(fs::read_dir(&path).expect("listed").count(), 1);
         }
+        let elsewhere = path.join("elsewhere");
+        fs::write(&elsewhere, "theirs").expect("written");
+        std::os::unix::fs::symlink(&elsewhere, path.join("op.tmp")).expect("linked");
+        leave(folder.as_fd(), c"op", &word()).expect("written");
+        assert_eq!(fs::read(&elsewhere).expect("file is there"), b"theirs");
+        fs::remove_file(elsewhere).expect("removed");
         fs::create_dir(path.join("dir")).expect("folder is made");
         assert_eq!(leave(folder.as_fd(), c"dir", &word()), Err(Errno::EISDIR));
         assert_eq!(

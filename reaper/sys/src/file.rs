@@ -17,8 +17,8 @@ impl OpenFlags {
     pub const WRITE: Self = Self(raw::O_WRONLY);
     /// For reading and writing.
     pub const READ_WRITE: Self = Self(raw::O_RDWR);
-    /// For writing; made if missing, emptied if not. A symbolic link is refused.
-    pub const REPLACE: Self = Self(raw::O_WRONLY | raw::O_CREAT | raw::O_TRUNC | raw::O_NOFOLLOW);
+    /// For writing a file that is made. Whatever is there already, a symbolic link too, is refused.
+    pub const NEW: Self = Self(raw::O_WRONLY | raw::O_CREAT | raw::O_EXCL);
     /// For reading, without waiting for the other end of a pipe, and without touching a terminal.
     pub const READ_NOW: Self = Self(raw::O_RDONLY | raw::O_NONBLOCK | raw::O_NOCTTY);
     /// A directory, to list it or to name files in it.
@@ -363,7 +363,7 @@ mod tests {
     fn a_file_is_written_read_renamed_and_removed() {
         let name = std::ffi::CString::new(std::format!("/tmp/xioflow-sys-{}", std::process::id()))
             .expect("no NUL");
-        let file = openat(CWD, &name, OpenFlags::REPLACE, 0o600).expect("file is made");
+        let file = openat(CWD, &name, OpenFlags::NEW, 0o600).expect("file is made");
         assert_eq!(write(file.as_fd(), b"hello"), Ok(5));
         fsync(file.as_fd()).expect("synced");
         let file = openat(CWD, &name, OpenFlags::READ, 0).expect("file opens");
