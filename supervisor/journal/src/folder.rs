@@ -242,7 +242,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<(File, bool)> {
     how.read(true)
         .write(true)
         .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW);
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     loop {
         match how.clone().create_new(true).open(path) {
             Ok(file) => {
@@ -258,8 +258,25 @@ pub(crate) fn open_private(path: &Path) -> io::Result<(File, bool)> {
             Err(e)
                 if e.kind() == io::ErrorKind::NotFound
                     && path.parent().is_some_and(Path::exists) => {}
-            other => return other.map(|file| (file, false)),
+            other => return other.and_then(plain).map(|file| (file, false)),
         }
+    }
+}
+
+/// Opens a file for reading. What is something else is an error: a link would lead elsewhere, and a
+/// pipe would be waited for.
+pub(crate) fn open_plain(path: &Path) -> io::Result<File> {
+    let mut how = OpenOptions::new();
+    how.read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
+    how.open(path).and_then(plain)
+}
+
+fn plain(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is something else than a file"))
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use crate::error::StorageError;
-use crate::folder::DomainDir;
+use crate::folder::{DomainDir, open_plain};
 use crate::lock::{DomainLock, Standing};
 use crate::main_file::{FileId, id_of, standing};
 use crate::queue::locked;
@@ -74,7 +74,7 @@ impl Footing {
     ) -> Result<Self, StorageError> {
         let log = dir.log();
         let context = |path| StorageError::context(path, "examine");
-        let log_file = File::open(&log).map_err(context(&log))?;
+        let log_file = open_plain(&log).map_err(context(&log))?;
         let log_id = id_of(&log_file.metadata().map_err(context(&log))?);
         let left = LogState::of(&log_file).map_err(context(&log))?;
         let shared = dir.beside_database("-shm");

@@ -19,7 +19,7 @@ use nix::libc;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Fault, StorageError};
-use crate::folder::open_private;
+use crate::folder::{open_plain, open_private};
 use crate::model::OwnerRole;
 
 /// A note is shorter than this; a longer file is not read as one.
@@ -248,7 +248,7 @@ pub(crate) fn owner_state(path: &Path) -> OwnerState {
     let cannot_tell = |doing: &str, e: io::Error| OwnerState::CannotTell {
         why: format!("cannot {doing} {}: {e}", path.display()),
     };
-    let file = match File::open(path) {
+    let file = match open_plain(path) {
         Ok(file) => file,
         // An owner whose lock file was deleted does not know it before its next commit.
         Err(e) => return cannot_tell("open", e),
@@ -263,7 +263,7 @@ pub(crate) fn owner_state(path: &Path) -> OwnerState {
 }
 
 fn read_note_at(path: &Path) -> Option<LockNote> {
-    File::open(path).ok().and_then(|file| read_note(&file))
+    open_plain(path).ok().and_then(|file| read_note(&file))
 }
 
 /// The note in a lock file; `None` when it is empty, being written, or not ours.

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::folder::open_plain;
 use crate::header::HEADER_LEN;
 use crate::lock::Standing;
 use crate::origin::FileIdentity;
@@ -47,7 +48,7 @@ impl MainFile {
             entry.users += 1;
             return Ok(Self { id: seen });
         }
-        let file = File::open(path)?;
+        let file = open_plain(path)?;
         let id = id_of(&file.metadata()?);
         match all.iter_mut().find(|e| e.id == id) {
             Some(entry) => {
