@@ -89,6 +89,19 @@ fn a_replaced_log_fences_its_owner_and_stays() {
     assert_eq!(place.open().unfinished().unwrap().len(), 3);
 }
 
+/// SQLite removes a log by its path when it closes.
+#[test]
+fn closing_saves_what_was_committed_and_leaves_another_log_alone() {
+    let place = Place::new();
+    let journal = with_operations(&place, 3);
+    let log = journal.dir().log();
+    fs::remove_file(&log).unwrap();
+    fs::write(&log, b"of somebody else").unwrap();
+    journal.close().unwrap();
+    assert_eq!(fs::read(&log).unwrap(), b"of somebody else");
+    assert_eq!(place.open().unfinished().unwrap().len(), 3);
+}
+
 fn changed(change: impl FnOnce(&File)) {
     let place = Place::new();
     let journal = with_operations(&place, 3);
