@@ -57,6 +57,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xioflow-storage", &["xioflow-kit"]),
     (
+        "xioflow-model",
+        &["xioflow-kernel", "xioflow-journal", "xioflow-protocol"],
+    ),
+    (
         "xioflow-fuzz",
         &[
             "xioflow-kernel",
