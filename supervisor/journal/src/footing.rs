@@ -183,7 +183,7 @@ impl LogState {
 /// Whether there is a log at this path that SQLite would read: one with a header of its own.
 pub(crate) fn is_readable_log(path: &Path) -> io::Result<bool> {
     let mut header = [0; LOG_HEADER_LEN];
-    match File::open(path).and_then(|file| file.read_exact_at(&mut header, 0)) {
+    match open_plain(path).and_then(|file| file.read_exact_at(&mut header, 0)) {
         Ok(()) => Ok(is_log_header(&header)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(false),
         Err(e) => Err(e),
