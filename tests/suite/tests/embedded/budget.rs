@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::thread;
 
 use xioflow_kernel::journal::{Gap, Outcome, Stream};
-use xioflow_kernel::{Domain, DomainOptions, Extent, OperationResult, Piece, artifact_name};
+use xioflow_kernel::{
+    Domain, DomainOptions, Extent, OperationResult, Piece, RunHandle, artifact_name,
+};
 use xioflow_kit::{Deadline, Stage, wait};
 
 use crate::{fixture, open, open_with, shell};
@@ -277,10 +279,22 @@ fn operations_share_the_room_of_their_domain() {
     let max = 1_000_000;
     let options = || DomainOptions::default().max_artifact_bytes(max);
     let domain = open_with(&stage, options());
-    let whole = run(&stage, &domain, "first", 600_000, u64::MAX);
+    // Its host may still read what they printed, so none of it makes room for another.
+    let host = domain
+        .begin_run("host", &serde_json::json!({}))
+        .expect("a Run");
+    let run_in = |host: &RunHandle, id: &str| {
+        let command = fixture(&stage, &["flood-output", "stdout", "600000"]);
+        let operation = host.operation(command).expect("a builder").id(id);
+        operation
+            .max_stored_bytes(u64::MAX)
+            .run()
+            .expect("a result")
+    };
+    let whole = run_in(&host, "first");
     assert_eq!(whole.stdout_gap, None);
     assert_eq!(domain.artifact_bytes().expect("ours").used, 600_000);
-    let part = run(&stage, &domain, "second", 600_000, u64::MAX);
+    let part = run_in(&host, "second");
     assert_eq!(
         part.stdout_gap,
         Some(Gap {
@@ -292,7 +306,8 @@ fn operations_share_the_room_of_their_domain() {
         domain.artifact_bytes().expect("ours").used,
         on_disk(&domain)
     );
-    drop(domain);
+    let host_id = host.id().to_owned();
+    drop((host, domain));
     let domain = open_with(&stage, options());
     assert_eq!(
         domain.artifact_bytes().expect("ours").used,
@@ -300,7 +315,7 @@ fn operations_share_the_room_of_their_domain() {
     );
     assert_eq!(domain.artifact_bytes().expect("ours").max, max);
     let room = max - on_disk(&domain);
-    let third = run(&stage, &domain, "third", 600_000, u64::MAX);
+    let third = run_in(&domain.open_run(&host_id).expect("an open Run"), "third");
     assert!(on_disk(&domain) <= max);
     // Too little was left for a file worth its name, so the journal has both ends.
     assert!(room <= TAIL_MAX + 48 * 1024);
