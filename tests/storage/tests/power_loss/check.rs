@@ -207,8 +207,8 @@ impl Remains<'_> {
     }
 
     fn files_are_what_is_recorded(&self, database: &Connection) {
-        let ask =
-            "SELECT artifact, sha256, spill_error FROM operation_outputs WHERE artifact NOT NULL";
+        let ask = "SELECT artifact, sha256, spill_error FROM operation_outputs \
+                   WHERE artifact NOT NULL AND pruned_at_ms IS NULL";
         let mut outputs = database.prepare(ask).expect(ask);
         let rows = outputs.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         for row in rows.expect(ask) {

@@ -46,6 +46,11 @@ fn a_domain_that_is_opened_again() {
 }
 
 #[test]
+fn output_that_is_pruned() {
+    power_fails_in(&scenario::PRUNE);
+}
+
+#[test]
 fn a_timeout() {
     power_fails_in(&scenario::TIMEOUT);
 }

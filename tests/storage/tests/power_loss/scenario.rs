@@ -51,6 +51,18 @@ pub(crate) const AGAIN: Scenario = Scenario {
     ..USUAL
 };
 
+/// The file goes after the commit that says so.
+pub(crate) const PRUNE: Scenario = Scenario {
+    name: "pruned output",
+    script: r#"
+        "$X" run --no-arbiter --op a -- sh -c 'echo ran > "$TOLD/effect.a"; seq 1 15000' > /dev/null
+        "$X" prune --max-bytes 1 --json > "$TOLD/pruned"
+        "$X" shutdown
+        "$X" logs a 2> "$TOLD/refused"
+        [ $? = 1 ]"#,
+    ..USUAL
+};
+
 pub(crate) const TIMEOUT: Scenario = Scenario {
     name: "a timeout",
     script: r#"
