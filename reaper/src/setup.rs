@@ -12,8 +12,8 @@ use xioflow_protocol::{
 };
 use xioflow_sys::{
     AsFd, BorrowedFd, CWD, Entry, Errno, FileKind, OpenFlags, OwnedFd, Signal, SignalFd, SignalSet,
-    StandardFd, chdir, dup3, duplicate_above, fstat, getpid, openat, set_child_subreaper,
-    set_dumpable, set_mask, setsid, signalfd, write,
+    StandardFd, chdir, dup3, duplicate_above, fstat, getpid, openat, pidfd_open,
+    set_child_subreaper, set_dumpable, set_mask, setsid, signalfd, write,
 };
 
 use crate::emergency;
@@ -156,7 +156,10 @@ fn who_we_are() -> Result<(Helper, Identity), Errno> {
         pid,
         start_ticks: stat.start_ticks,
         boot_id,
-        pidfd_inode: None,
+        // Recovery waits for a helper that lives, and must not take another one for it.
+        pidfd_inode: pidfd_open(pid)
+            .ok()
+            .and_then(|pidfd| xioflow_facts::pidfd_inode(pidfd.as_fd())),
     };
     Ok((helper, identity))
 }

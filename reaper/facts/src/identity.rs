@@ -83,20 +83,23 @@ pub fn verify(recorded: &Identity) -> Verification {
     }
 }
 
-/// The finest evidence, where it was recorded. A number and a tick can come again (the counter of
+/// The finest evidence, where the kernel has it. A number and a tick can come again (the counter of
 /// process ids can be set back); what could not be compared then is not known to be the same.
 fn verify_inode(recorded: &Identity, same: Verification) -> Verification {
-    let Some(expected) = recorded.pidfd_inode else {
-        return same;
+    let pidfd = pidfd_open(recorded.pid);
+    let found = match &pidfd {
+        Ok(pidfd) => pidfd_inode(pidfd.as_fd()),
+        Err(Errno::ESRCH) => return Verification::NotOriginal,
+        // Kernels without pidfds have nothing finer than the tick.
+        Err(Errno::ENOSYS) => None,
+        Err(_) => return Verification::CannotTell,
     };
-    match pidfd_open(recorded.pid) {
-        Ok(pidfd) => match pidfd_inode(pidfd.as_fd()) {
-            Some(inode) if inode == expected => same,
-            Some(_) => Verification::NotOriginal,
-            None => Verification::CannotTell,
-        },
-        Err(Errno::ESRCH) => Verification::NotOriginal,
-        Err(_) => Verification::CannotTell,
+    match (recorded.pidfd_inode, found) {
+        (Some(expected), Some(inode)) if expected == inode => same,
+        (Some(_), Some(_)) => Verification::NotOriginal,
+        (None, None) => same,
+        // It belongs to this boot, so one of the two looks has failed.
+        (Some(_), None) | (None, Some(_)) => Verification::CannotTell,
     }
 }
 
@@ -148,6 +151,15 @@ mod tests {
         for other in others.iter().filter(|&other| *other != who) {
             assert_eq!(verify(other), Verification::NotOriginal, "{other:?}");
         }
+        let coarser = Identity {
+            pidfd_inode: None,
+            ..who.clone()
+        };
+        let expected = match who.pidfd_inode {
+            Some(_) => Verification::CannotTell,
+            None => Verification::Original,
+        };
+        assert_eq!(verify(&coarser), expected);
         end(child);
     }
 
