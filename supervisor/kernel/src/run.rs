@@ -131,8 +131,8 @@ impl RunHandle {
         OperationBuilder::new(self.backend.clone(), command, membership)
     }
 
-    /// Reports success; once more is no error. If an operation of the Run is indeterminate, so is
-    /// the Run: the status that was recorded is returned.
+    /// Reports success; once more is no error. If an operation of the Run is indeterminate, and nobody has
+    /// adjudicated it, so is the Run: the status that was recorded is returned.
     ///
     /// # Errors
     /// [`RunError::Unfinished`] while an operation has no result; [`RunError::Ended`] if the Run

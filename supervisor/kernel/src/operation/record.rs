@@ -5,7 +5,8 @@ use std::os::fd::AsFd;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use xioflow_journal::{
-    Change, Finish, NewOperation, OperationKind, Outcome, Output, RunStatus, TerminationReason,
+    Change, CommitError, CommitReceipt, Finish, NewOperation, OperationKind, Outcome, Output,
+    Rejected, RunStatus, TerminationReason,
 };
 use xioflow_protocol::Identity;
 
@@ -160,7 +161,7 @@ pub(super) fn finish(
         };
         changes.insert(0, keep);
     }
-    let committed = inner.journal.commit(changes.clone());
+    let committed = commit_end(inner, &mut changes);
     let mut link = observed.link;
     if committed.is_ok() {
         link.account_recorded();
@@ -194,6 +195,18 @@ pub(super) fn finish(
         }
     }
     Ok(result)
+}
+
+/// Commits a result. A Run that its host has ended meanwhile stays as it is, whatever its last operation came
+/// to: that never changes.
+fn commit_end(inner: &Inner, changes: &mut Vec<Change>) -> Result<CommitReceipt, CommitError> {
+    match inner.journal.commit(changes.clone()) {
+        Err(CommitError::Rejected(Rejected::RunEnded { .. })) => {
+            changes.retain(|change| !matches!(change, Change::EndRun { .. }));
+            inner.journal.commit(changes.clone())
+        }
+        committed => committed,
+    }
 }
 
 fn pipe_holders(drains: &[Drain; 2]) -> Holders {

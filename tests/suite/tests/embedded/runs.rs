@@ -1,10 +1,10 @@
 //! Runs that a host opens and ends itself.
 
-use xioflow_kernel::journal::{Query, RunStatus, TerminationReason};
+use xioflow_kernel::journal::{Outcome, Query, RunStatus, TerminationReason};
 use xioflow_kernel::{ExecuteError, RunError};
 use xioflow_kit::{Deadline, Stage, wait};
 
-use crate::{fixture, open, shell, text, times_run, traced};
+use crate::{fixture, hold_stdout, open, shell, text, times_run, traced};
 
 #[test]
 fn a_failing_operation_leaves_its_run_alone() {
@@ -87,4 +87,32 @@ fn an_ended_run_takes_no_operations_and_ends_once() {
         Err(RunError::Ended { .. })
     ));
     assert_eq!(domain.journal().leases().expect("readable"), []);
+}
+
+/// The host says that the Run has failed while its operation still runs; nobody can tell how that ends.
+#[test]
+fn a_run_that_has_ended_stays_so_when_an_operation_becomes_unclear() {
+    let stage = Stage::new();
+    let domain = open(&stage);
+    let run = domain
+        .begin_run("work", &serde_json::json!({}))
+        .expect("a run");
+    let (ready, gate) = (stage.path("ready"), stage.path("gate"));
+    let script = format!(
+        ": > {}; until [ -e {} ]; do :; done",
+        text(&ready),
+        text(&gate)
+    );
+    let operation = run.operation(shell(&stage, &script)).expect("a builder");
+    let handle = operation.id("late").start().expect("a thread");
+    wait::file(&ready, Deadline::usual());
+    let pipe = hold_stdout(&domain, "late");
+    run.report_failed(TerminationReason::Completed)
+        .expect("it is open");
+    std::fs::write(&gate, "").expect("a file of the stage");
+    let result = handle.wait().expect("its result is recorded");
+    assert_eq!(result.status, Outcome::Indeterminate);
+    let recorded = domain.journal().run(run.id()).expect("readable");
+    assert_eq!(recorded.expect("recorded").status, RunStatus::Failed);
+    drop(pipe);
 }
