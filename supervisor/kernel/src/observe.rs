@@ -5,13 +5,16 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use xioflow_facts::{ProcessState, Verification};
 use xioflow_journal::Stream;
 use xioflow_protocol::ProcessNote;
 
+use crate::deadline::timespec_until;
 use crate::recovery::Liveness;
 use crate::result::{PipeHolder, ProcessIdentity};
 
@@ -110,6 +113,16 @@ pub(crate) fn hold(recorded: &ProcessIdentity) -> Result<OwnedFd, Liveness> {
         (Liveness::Alive, Some(Ok(pidfd))) => Ok(pidfd),
         (Liveness::Alive, _) => Err(Liveness::CannotTell),
         (other, _) => Err(other),
+    }
+}
+
+/// Waits until a recorded process has ended, if it lives, for at most `patience`.
+pub(crate) fn wait_gone(recorded: &ProcessIdentity, patience: Duration) {
+    if let Ok(pidfd) = hold(recorded) {
+        let until = Instant::now().checked_add(patience);
+        let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
+        // An interrupted wait is as good as one that is over: whoever waits looks again.
+        poll(&mut polled, timespec_until(until).as_ref()).ok();
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use xioflow_journal::{Operation, OperationKind};
 use xioflow_protocol::{LastWord, SurvivorEnd};
@@ -13,6 +14,9 @@ use crate::operation::last_word_name;
 use crate::output::artifact_stem;
 use crate::recovery::{Found, Legible, Liveness, Parties, legible, read_word};
 use crate::result::{OperationResult, ProcessIdentity};
+
+/// How long a helper may take to leave that has told its last: whoever decides may have been told a moment ago.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -46,6 +50,9 @@ impl Look {
         if !here {
             sight.note_other_boot(result.as_ref());
             return sight.finish();
+        }
+        if let Some(holder) = &holder {
+            observe::wait_gone(holder, HOLDER_PATIENCE);
         }
         sight.look_at_party(holder.as_ref());
         let root_now = sight.look_at_party(root.as_ref());

@@ -242,19 +242,20 @@ impl<'a> Tree<'a> {
         let mut ours: BTreeSet<u32> = scan.processes.iter().filter(of).map(|it| it.pid).collect();
         loop {
             let before = ours.len();
+            // What this process has started itself, an idle helper for one, is not of the command.
+            let not_ours = |met: &&Met| met.parent != std::process::id();
             let below = scan
                 .processes
                 .iter()
-                .filter(|met| ours.contains(&met.parent));
+                .filter(|met| ours.contains(&met.parent))
+                .filter(not_ours);
             let below: Vec<u32> = below.map(|met| met.pid).collect();
             ours.extend(below);
             if ours.len() == before {
                 break;
             }
         }
-        // What this process has started itself, an idle helper for one, is not of the command.
-        let spared = |met: &Met| met.parent == std::process::id();
-        let lives = |met: &&Met| ours.contains(&met.pid) && !met.has_ended && !spared(met);
+        let lives = |met: &&Met| ours.contains(&met.pid) && !met.has_ended;
         scan.processes.iter().filter(lives).copied().collect()
     }
 
@@ -297,3 +298,7 @@ fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
+
+#[cfg(test)]
+#[path = "stop_tests.rs"]
+mod tests;
