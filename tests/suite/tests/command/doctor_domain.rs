@@ -219,6 +219,36 @@ fn a_database_that_cannot_be_read_is_named_and_not_touched() {
     }
 }
 
+/// The header is whole and a page is not: SQLite opens it, and only the check of all of it finds that.
+#[test]
+fn damage_inside_of_the_database_is_found() {
+    let stage = Stage::new();
+    for at in 0..20 {
+        print(&stage, &format!("op-{at}"));
+    }
+    stage.end_arbiters();
+    let (finished, document) = doctor(&stage);
+    finished.assert_code(0);
+    assert_verdict(&document, "integrity", "ready", "every page");
+    let database = stage.domain().join("domain.db");
+    let file = File::options().write(true).open(&database).expect("there");
+    let len = file.metadata().expect("its length").len();
+    // Page 2 is the first table; what is written is no page of a tree.
+    for page in 2..len / 4096 {
+        file.write_all_at(&[0xab; 64], page * 4096)
+            .expect("written");
+    }
+    let (finished, document) = doctor(&stage);
+    finished.assert_code(1);
+    let checks = document["checks"].as_array().expect("checks");
+    let broken = |it: &&Value| it["verdict"] == "missing" && it["remedy"].is_string();
+    let broken: Vec<&Value> = checks.iter().filter(broken).map(|it| &it["id"]).collect();
+    assert!(
+        broken.contains(&&json!("integrity")) || broken.contains(&&json!("database")),
+        "{document:#}"
+    );
+}
+
 /// The steps that are given for a damaged database, carried out as they are written.
 #[test]
 fn the_rescue_of_a_damaged_database_works() {

@@ -37,7 +37,13 @@ pub(crate) trait Progress {
     fn at(&mut self, files: u64, bytes: u64);
 }
 
-const EXAMINATIONS: [Examination; 7] = [
+const EXAMINATIONS: [Examination; 8] = [
+    Examination {
+        id: "integrity",
+        title: "integrity of the record",
+        required: true,
+        look: |reader, _| record::integrity(reader),
+    },
     Examination {
         id: "owner",
         title: "owner",

@@ -8,7 +8,8 @@ use xioflow_kernel::journal::{
 };
 
 use super::super::report::{Finding, with_causes};
-use super::quoted;
+use super::{quoted, said};
+use crate::output::printable;
 
 pub(super) fn database(folder: &Path, opened: Result<&Reader, &ReadError>) -> Finding {
     match opened {
@@ -108,4 +109,32 @@ pub(super) fn owner(reader: &Reader) -> Finding {
         }
         OwnerState::CannotTell { why } => Finding::cannot_tell(why),
     }
+}
+
+/// What SQLite and the rules of the record find in all of it.
+pub(super) fn integrity(reader: &Reader) -> Finding {
+    let root = reader.dir().root();
+    let report = match reader.check_integrity(|_| {}) {
+        Ok(report) => report,
+        Err(error) => return unreadable(root, &error),
+    };
+    let facts = serde_json::to_value(&report).unwrap_or_default();
+    let problems: Vec<String> = report
+        .problems
+        .iter()
+        .map(|it| printable(&it.what))
+        .collect();
+    let finding = match problems.len() as u64 {
+        0 => Finding::ready("every page, every reference and every rule of the record holds"),
+        total => {
+            let more = if report.is_cut {
+                "; there are more"
+            } else {
+                ""
+            };
+            Finding::missing(format!("{}{more}", said(&problems, total)))
+                .with_remedy(Some(rescue(root)))
+        }
+    };
+    finding.with_facts(facts)
 }
