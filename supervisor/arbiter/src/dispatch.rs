@@ -152,6 +152,10 @@ impl Server {
                 let asked = request.decode_params()?;
                 self.answer(token, pending, move |it| answers::output(it, &asked))
             }
+            Method::Adjudicate => {
+                let asked = request.decode_params()?;
+                self.answer(token, pending, |it| upkeep::adjudicate(it, asked))
+            }
             Method::Prune => {
                 let asked = request.decode_params()?;
                 self.answer(token, pending, move |it| upkeep::prune(it, &asked))

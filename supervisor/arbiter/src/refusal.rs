@@ -4,10 +4,12 @@
 use std::error::Error;
 use std::io;
 
+use serde::Serialize;
 use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{
-    ArbiterError, ExecuteError, NotActive, OutputError, PruneError, RunError, StoredError,
+    AdjudicateError, ArbiterError, ExecuteError, NotActive, OutputError, PruneError, RunError,
+    StoredError,
 };
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -270,6 +272,46 @@ pub(crate) fn of_read(error: &ReadError) -> Fault {
 /// Why a recorded result has no answer.
 pub(crate) fn of_stored(error: &StoredError) -> Fault {
     refused(kind::JOURNAL_UNREADABLE, error)
+}
+
+/// Why nothing was decided about an operation.
+pub(crate) fn of_adjudicate(error: &AdjudicateError) -> Fault {
+    let of = |kind, id: &str| refused(kind, error).about("operationId", id);
+    match error {
+        AdjudicateError::InvalidActor { len } => {
+            refused(kind::INVALID, error).about("actorBytes", *len as u64)
+        }
+        AdjudicateError::InvalidNote { len } => {
+            refused(kind::INVALID, error).about("noteBytes", *len as u64)
+        }
+        AdjudicateError::NotFound { operation_id } => of(kind::NOT_FOUND, operation_id),
+        AdjudicateError::NotIndeterminate {
+            operation_id,
+            status,
+            outcome,
+        } => of(kind::NOT_INDETERMINATE, operation_id)
+            .about("status", status.as_str())
+            .about("outcome", outcome.map(|outcome| outcome.as_str())),
+        AdjudicateError::AlreadyAdjudicated {
+            operation_id,
+            adjudication,
+        } => of(kind::ALREADY_ADJUDICATED, operation_id).about("adjudication", value(adjudication)),
+        AdjudicateError::StillAlive {
+            operation_id,
+            processes,
+        } => of(kind::STILL_ALIVE, operation_id).about("processes", value(processes)),
+        AdjudicateError::CannotTell { operation_id, why } => {
+            of(kind::CANNOT_TELL, operation_id).about("why", why.as_str())
+        }
+        AdjudicateError::Commit(commit) => of_commit(commit, error),
+        AdjudicateError::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
+        AdjudicateError::DomainClosed => refused(kind::DOMAIN_CLOSED, error),
+        AdjudicateError::Arbiter(_) => refused(kind::INTERNAL, error),
+    }
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or(Value::Null)
 }
 
 /// Why stored output is not removed.

@@ -1,14 +1,37 @@
-//! What people do about a domain, asked through its arbiter: stored output is removed. It may take
-//! long, so it runs beside the loop.
+//! What people do about a domain, asked through its arbiter: ends that are not known are decided about, stored output is
+//! removed. It may take long, so it runs beside the loop.
 
 use std::time::Duration;
 
+use xioflow_journal::AdjudicationVerdict;
 use xioflow_kernel::{Domain, PruneOptions, Pruned, PrunedFile, Tally};
 use xioflow_rpc::refusal::Fault;
 use xioflow_rpc::upkeep as rpc;
 
 use crate::convert::stream_out;
 use crate::refusal;
+
+/// `op.adjudicate`.
+pub(crate) fn adjudicate(
+    domain: &Domain,
+    asked: rpc::Adjudicate,
+) -> Result<rpc::Adjudicated, Fault> {
+    let verdict = match asked.verdict {
+        rpc::Verdict::ConfirmedStopped => AdjudicationVerdict::ConfirmedStopped,
+        rpc::Verdict::AbandonWithResiduals => AdjudicationVerdict::AbandonWithResiduals,
+    };
+    let (id, note) = (&asked.operation_id, asked.note.as_deref());
+    let decided = domain.adjudicate(id, verdict, &asked.actor, note);
+    let decided = decided.map_err(|error| refusal::of_adjudicate(&error))?;
+    Ok(rpc::Adjudicated {
+        operation_id: asked.operation_id,
+        verdict: asked.verdict,
+        actor: decided.actor,
+        note: decided.note,
+        residual_pids: decided.residual_pids,
+        decided_at_ms: decided.decided_at_ms,
+    })
+}
 
 /// `artifacts.prune`.
 pub(crate) fn prune(domain: &Domain, asked: &rpc::Prune) -> Result<rpc::Pruned, Fault> {

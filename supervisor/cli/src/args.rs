@@ -17,10 +17,10 @@ pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, Stat
 #[cfg(test)]
 use run::Confine;
 pub(crate) use run::{Descendants, Driver, RunArgs};
-pub(crate) use settle::RecoverArgs;
+pub(crate) use settle::{AdjudicateArgs, RecoverArgs, Verdict};
 
 const HELP: &str = "\
-Exit status of run, attach, cancel, shutdown, recover and prune: their own pages, such as
+Exit status of run, attach, cancel, shutdown, recover, adjudicate and prune: their own pages, such as
 `xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
@@ -99,6 +99,8 @@ pub(crate) enum Verb {
     Status(StatusArgs),
     /// Settle what an owner that died has left, and say on what evidence
     Recover(RecoverArgs),
+    /// Decide about an operation whose end cannot be proven
+    Adjudicate(AdjudicateArgs),
     /// Remove stored output by age and size
     Prune(PruneArgs),
     /// Say what this host can do, by doing it; with --domain, examine a domain instead
@@ -121,6 +123,7 @@ impl Verb {
             Self::Events(args) => args.json,
             Self::Status(args) => args.json,
             Self::Recover(args) => args.json,
+            Self::Adjudicate(args) => args.json,
             Self::Prune(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Shutdown(args) => args.json,
@@ -191,6 +194,19 @@ mod tests {
         for wrong in ["--max-age 7", "--max-bytes 1.5GiB", "--max-age -1d"] {
             assert!(
                 parsed(&format!("xioflow prune {wrong}")).is_err(),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_decision_has_one_of_two_names_and_somebody_who_made_it() {
+        let parsed = |words: &str| Cli::try_parse_from(words.split(' '));
+        assert!(parsed("xioflow adjudicate op confirmed_stopped --actor jo").is_ok());
+        assert!(parsed("xioflow adjudicate op abandon_with_residuals --actor jo --note x").is_ok());
+        for wrong in ["op confirmed_stopped", "op ok --actor jo", "op --actor jo"] {
+            assert!(
+                parsed(&format!("xioflow adjudicate {wrong}")).is_err(),
                 "{wrong}"
             );
         }

@@ -9,7 +9,9 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use xioflow_kernel::journal::{CommitError, Fault, OpenError, OwnerRole, ReadError, StorageError};
-use xioflow_kernel::{DomainError, ExecuteError, InvalidCommand, OutputError, PruneError};
+use xioflow_kernel::{
+    AdjudicateError, DomainError, ExecuteError, InvalidCommand, OutputError, PruneError,
+};
 
 use xioflow_rpc::refusal::kind;
 
@@ -286,6 +288,36 @@ impl From<OutputError> for Failure {
     }
 }
 
+impl From<AdjudicateError> for Failure {
+    fn from(error: AdjudicateError) -> Self {
+        match error {
+            AdjudicateError::InvalidActor { .. } | AdjudicateError::InvalidNote { .. } => {
+                Self::of(kind::INVALID, Code::Usage, &error)
+            }
+            AdjudicateError::NotFound { .. } => Self::of(kind::NOT_FOUND, Code::No, &error)
+                .hint("`xioflow list` shows those that there are"),
+            AdjudicateError::NotIndeterminate { .. } => {
+                Self::of(kind::NOT_INDETERMINATE, Code::No, &error)
+            }
+            AdjudicateError::AlreadyAdjudicated { .. } => {
+                Self::of(kind::ALREADY_ADJUDICATED, Code::No, &error)
+            }
+            AdjudicateError::StillAlive { .. } => {
+                Self::of(kind::STILL_ALIVE, Code::Indeterminate, &error)
+                    .hint("`kill` ends them; abandon_with_residuals leaves them, and records that")
+            }
+            AdjudicateError::CannotTell { .. } => {
+                Self::of(kind::CANNOT_TELL, Code::Indeterminate, &error)
+                    .hint("abandon_with_residuals frees the leases all the same")
+            }
+            AdjudicateError::Commit(ref commit) => commit_failure(commit, &error),
+            AdjudicateError::Read(error) => error.into(),
+            AdjudicateError::DomainClosed => Self::of(kind::DOMAIN_CLOSED, Code::Busy, &error),
+            AdjudicateError::Arbiter(error) => Self::of_arbiter(&error),
+        }
+    }
+}
+
 impl From<PruneError> for Failure {
     fn from(error: PruneError) -> Self {
         match error {
@@ -314,6 +346,7 @@ impl From<ReadError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use xioflow_kernel::Residual;
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
@@ -322,6 +355,29 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("inner")]
     struct Inner;
+
+    #[test]
+    fn what_refuses_a_decision_is_named_and_is_79() {
+        let alive = AdjudicateError::StillAlive {
+            operation_id: "op".to_owned(),
+            processes: vec![Residual {
+                pid: 7,
+                command: Some("sleep".to_owned()),
+            }],
+        };
+        let unclear = AdjudicateError::CannotTell {
+            operation_id: "op".to_owned(),
+            why: "process 7 cannot be looked at".to_owned(),
+        };
+        for (error, kind, named) in [
+            (alive, "still_alive", "sleep (pid 7)"),
+            (unclear, "cannot_tell", "process 7"),
+        ] {
+            let failure = Failure::from(error);
+            assert_eq!((failure.kind(), failure.code.number()), (kind, 79));
+            assert!(failure.message().contains(named), "{}", failure.message());
+        }
+    }
 
     #[test]
     fn causes_stand_below_the_sentence_and_the_hint_last() {

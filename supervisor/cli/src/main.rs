@@ -49,6 +49,7 @@ fn act(cli: &Cli) -> Result<Code, Failure> {
         Verb::Events(events) => commands::events::run(cli, events),
         Verb::Status(status) => commands::status::run(cli, status),
         Verb::Recover(recover) => commands::recover::run(cli, recover),
+        Verb::Adjudicate(adjudicate) => commands::adjudicate::run(cli, adjudicate),
         Verb::Prune(prune) => commands::prune::run(cli, prune),
         Verb::Doctor(doctor) => commands::doctor::run(cli, doctor),
         Verb::Shutdown(shutdown) => commands::shutdown::run(cli, shutdown),

@@ -314,16 +314,7 @@ impl Domain {
     ) -> Result<Adjudication, AdjudicateError> {
         match &self.backend {
             Backend::Own(inner) => adjudicate(inner, operation_id, verdict, actor, note),
-            Backend::Attached(_) => {
-                let refused = ArbiterError::Refused {
-                    kind: "unsupported".to_owned(),
-                    message: "this release decides about operations without an arbiter only"
-                        .to_owned(),
-                    causes: Vec::new(),
-                    hint: None,
-                };
-                Err(AdjudicateError::Arbiter(Box::new(refused)))
-            }
+            Backend::Attached(attached) => attached.adjudicate(operation_id, verdict, actor, note),
         }
     }
 

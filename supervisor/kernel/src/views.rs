@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::Value;
-use xioflow_journal::{Event, Operation, Run};
+use xioflow_journal::{Adjudication, Event, Operation, Run};
 
 /// A time of the record, RFC 3339 in UTC.
 #[must_use]
@@ -27,6 +27,8 @@ pub struct OperationLine {
     exit_code: Value,
     signal: Value,
     termination_reason: Value,
+    /// What was decided about an end that could not be proven; null while nobody has, and for any other.
+    adjudication: Option<Adjudication>,
     created_at: String,
     finished_at: Option<String>,
     duration_ms: Value,
@@ -52,6 +54,7 @@ impl From<&Operation> for OperationLine {
             exit_code: field("exitCode"),
             signal: field("signal"),
             termination_reason: field("terminationReason"),
+            adjudication: operation.adjudication.clone(),
             created_at: time(operation.created_at_ms),
             finished_at: operation.finished_at_ms.map(time),
             // From the submission on, as the result has it.

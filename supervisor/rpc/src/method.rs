@@ -64,6 +64,8 @@ names! {
         Resume = "op.resume",
         /// [`crate::operation::CloseStream`] to [`crate::operation::Done`].
         CloseStream = "op.closeStream",
+        /// [`crate::upkeep::Adjudicate`] to [`crate::upkeep::Adjudicated`].
+        Adjudicate = "op.adjudicate",
         /// [`crate::journal::GetOperation`] to an object.
         GetOperation = "op.get",
         /// [`crate::journal::ListOperations`] to [`crate::journal::Operations`].

@@ -212,6 +212,16 @@ pub mod kind {
         OUTPUT_PRUNED = "output_pruned";
         /// A file of stored output could not be removed. Subject: `path`.
         NOT_REMOVED = "not_removed";
+        /// The end of the operation is known or still to come, so there is nothing to decide. Subject: `operationId`,
+        /// `status`, `outcome`.
+        NOT_INDETERMINATE = "not_indeterminate";
+        /// Somebody has decided about the operation before. Subject: `operationId`, `adjudication`.
+        ALREADY_ADJUDICATED = "already_adjudicated";
+        /// Something of the operation lives, or may not be looked at. Subject: `operationId`, and `processes`, each with
+        /// `pid` and `command`.
+        STILL_ALIVE = "still_alive";
+        /// Whether something of the operation lives cannot be seen. Subject: `operationId`, `why`.
+        CANNOT_TELL = "cannot_tell";
         /// The operation ended and its result could not be recorded. Subject: `result`.
         NOT_RECORDED = "not_recorded";
         /// The arbiter broke a rule of its own.

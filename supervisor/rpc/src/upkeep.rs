@@ -1,6 +1,54 @@
-//! What people do about a domain: `artifacts.prune` removes stored output.
+//! What people do about a domain: `op.adjudicate` decides about operations whose end cannot be proven,
+//! `artifacts.prune` removes stored output.
 
 use serde::{Deserialize, Serialize};
+
+/// `op.adjudicate`: decides about an operation whose end cannot be proven, once. Its leases are freed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Adjudicate {
+    /// The operation.
+    pub operation_id: String,
+    /// What is decided.
+    pub verdict: Verdict,
+    /// Who decides, for the record: 1 to 256 bytes without control characters.
+    pub actor: String,
+    /// Why, for the record, in at most 4096 bytes.
+    #[serde(default)]
+    pub note: Option<String>,
+}
+
+/// What can be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing of the operation runs any more. Refused while something is seen to live, and where that cannot
+    /// be told.
+    ConfirmedStopped,
+    /// Whatever may still run is nobody's business any more. What is seen to live is recorded.
+    AbandonWithResiduals,
+}
+
+/// The answer to [`Adjudicate`]: what was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Adjudicated {
+    /// The operation.
+    pub operation_id: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// By whom.
+    pub actor: String,
+    /// Why.
+    pub note: Option<String>,
+    /// Processes that were seen to live.
+    pub residual_pids: Vec<u32>,
+    /// When, in milliseconds since 1970.
+    pub decided_at_ms: i64,
+}
 
 /// `artifacts.prune`: removes stored output that nothing needs. The record of its operations stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::duration::parse_duration;
 
@@ -16,6 +16,21 @@ Exit status:
   79  an operation waits for a person to decide (`xioflow adjudicate`), whenever it was left
   75  somebody else owns the domain, and has no report to show
 With --dry-run, 0 and 79 are about what would be.";
+
+const ADJUDICATE_HELP: &str = "\
+Verdicts:
+  confirmed_stopped       nothing of it runs any more. Refused while a process of it is seen to live, and where
+                          that cannot be told
+  abandon_with_residuals  whatever may still run of it is nobody's business; what is seen to live is recorded
+
+It frees the leases that the operation has kept, and happens once. The operation stays indeterminate: what became of
+it was not seen.
+
+Exit status:
+  0   recorded
+  1   there is no such operation, or it was adjudicated before, or its end is known
+  75  somebody else owns the domain, and takes no requests
+  79  refused: something of it lives, or that cannot be told";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECOVER_HELP)]
@@ -33,4 +48,35 @@ pub(crate) struct RecoverArgs {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ADJUDICATE_HELP)]
+pub(crate) struct AdjudicateArgs {
+    /// The operation
+    #[arg(value_name = "OP")]
+    pub(crate) operation: String,
+
+    /// What is decided
+    #[arg(value_enum, value_name = "VERDICT", hide_possible_values = true)]
+    pub(crate) verdict: Verdict,
+
+    /// Who decides; it is recorded
+    #[arg(long, value_name = "NAME")]
+    pub(crate) actor: String,
+
+    /// Why; it is recorded
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    ConfirmedStopped,
+    AbandonWithResiduals,
 }

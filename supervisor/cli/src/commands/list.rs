@@ -101,6 +101,8 @@ fn row(operation: &Operation) -> Row {
 /// What has become of it so far.
 fn status(operation: &Operation) -> &'static str {
     match operation.status {
+        // Told apart from those that wait for somebody.
+        OperationStatus::Done if operation.adjudication.is_some() => "adjudicated",
         OperationStatus::Done => operation.outcome.map_or("done", |outcome| outcome.as_str()),
         status => status.as_str(),
     }

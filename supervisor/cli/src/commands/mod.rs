@@ -1,6 +1,7 @@
 //! One file for each command. Those that only read do so beside a running owner or without one, and
 //! start nothing.
 
+pub(crate) mod adjudicate;
 pub(crate) mod arbiter;
 pub(crate) mod attach;
 pub(crate) mod cancel;

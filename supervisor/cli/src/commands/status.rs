@@ -29,6 +29,8 @@ struct Status {
     unfinished: Vec<OperationLine>,
     operations_total: u64,
     indeterminate_total: u64,
+    /// Those of them about which nobody has decided.
+    unadjudicated_total: u64,
     leases: Vec<LeaseView>,
     last_seq: i64,
 }
@@ -72,6 +74,7 @@ pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
             .collect(),
         operations_total: counts.total,
         indeterminate_total: counts.indeterminate,
+        unadjudicated_total: counts.unadjudicated,
         leases: reader.leases()?.into_iter().map(LeaseView::from).collect(),
         last_seq: reader.last_seq()?,
     };
@@ -99,13 +102,18 @@ fn text(status: &Status) -> Result<String, Failure> {
         (None, None) => status.owner.state.to_owned(),
     };
     let mut text = format!(
-        "domain      {}\nowner       {}\narbiter     {}\noperations  {} ({} unfinished, {} indeterminate)\nevents      {}\n",
+        "domain      {}\nowner       {}\narbiter     {}\noperations  {} ({} unfinished, {} indeterminate{})\nevents      {}\n",
         printable(&status.domain),
         printable(&owner),
         printable(&said(status.arbiter.as_ref())),
         status.operations_total,
         status.unfinished.len(),
         status.indeterminate_total,
+        match status.unadjudicated_total {
+            0 => String::new(),
+            1 => ", 1 of them waits for `xioflow adjudicate`".to_owned(),
+            waiting => format!(", {waiting} of them wait for `xioflow adjudicate`"),
+        },
         status.last_seq,
     );
     for lease in &status.leases {

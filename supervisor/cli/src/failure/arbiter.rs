@@ -21,9 +21,13 @@ fn code_of(kind: &str) -> Code {
         | kind::JOURNAL_BUSY
         | kind::DOMAIN_CLOSED => Code::Busy,
         kind::INVALID => Code::Usage,
-        kind::NOT_FOUND | kind::ALREADY_COMPLETED | kind::OUTPUT_PRUNED => Code::No,
+        kind::NOT_FOUND
+        | kind::ALREADY_COMPLETED
+        | kind::NOT_INDETERMINATE
+        | kind::ALREADY_ADJUDICATED
+        | kind::OUTPUT_PRUNED => Code::No,
         kind::OPERATION_ID_CONFLICT => Code::IdConflict,
-        kind::RECOVERY_REQUIRED => Code::Indeterminate,
+        kind::RECOVERY_REQUIRED | kind::STILL_ALIVE | kind::CANNOT_TELL => Code::Indeterminate,
         kind::JOIN_ABANDONED => Code::Command(130),
         _ => Code::Internal,
     }

@@ -3,6 +3,7 @@
 
 mod look;
 
+use serde::{Deserialize, Serialize};
 use xioflow_journal::{
     Adjudication, AdjudicationVerdict, Change, CommitError, Operation, OperationStatus, Outcome,
     Query, ReadError, Rejected,
@@ -101,7 +102,8 @@ pub enum AdjudicateError {
 }
 
 /// A process that is left of an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Residual {
     /// Its process id.
     pub pid: u32,

@@ -4,10 +4,12 @@ use std::error::Error;
 use std::io;
 use std::str::FromStr;
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use xioflow_journal::{OperationStatus, RunStatus};
+use xioflow_journal::{OperationStatus, Outcome, RunStatus};
 use xioflow_rpc::refusal::{Fault, kind};
 
+use crate::adjudication::AdjudicateError;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::prune::PruneError;
 use crate::result::OperationResult;
@@ -22,6 +24,10 @@ impl Subject {
 
     fn number(&self, key: &str) -> Option<u64> {
         self.0.get(key)?.as_u64()
+    }
+
+    fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_value(self.0.get(key)?.clone()).ok()
     }
 
     fn parsed<T: FromStr>(&self, key: &str) -> Option<T> {
@@ -141,6 +147,49 @@ pub(crate) fn not_active(fault: Fault, operation_id: &str) -> NotActive {
     }
 }
 
+/// Why nothing was decided about an operation.
+pub(crate) fn adjudicate_error(fault: Fault, operation_id: &str) -> AdjudicateError {
+    undecided(&fault, operation_id)
+        .unwrap_or_else(|| AdjudicateError::Arbiter(Box::new(fault.into())))
+}
+
+fn undecided(fault: &Fault, operation_id: &str) -> Option<AdjudicateError> {
+    let (kind, subject) = subject(fault);
+    let operation_id = operation_id.to_owned();
+    let len = |key| {
+        subject
+            .number(key)
+            .and_then(|len| usize::try_from(len).ok())
+    };
+    Some(match kind {
+        kind::INVALID => match (len("actorBytes"), len("noteBytes")) {
+            (Some(len), _) => AdjudicateError::InvalidActor { len },
+            (None, Some(len)) => AdjudicateError::InvalidNote { len },
+            (None, None) => return None,
+        },
+        kind::NOT_FOUND => AdjudicateError::NotFound { operation_id },
+        kind::NOT_INDETERMINATE => AdjudicateError::NotIndeterminate {
+            operation_id,
+            status: subject.parsed::<OperationStatus>("status")?,
+            outcome: subject.parsed::<Outcome>("outcome"),
+        },
+        kind::ALREADY_ADJUDICATED => AdjudicateError::AlreadyAdjudicated {
+            operation_id,
+            adjudication: Box::new(subject.read("adjudication")?),
+        },
+        kind::STILL_ALIVE => AdjudicateError::StillAlive {
+            operation_id,
+            processes: subject.read("processes")?,
+        },
+        kind::CANNOT_TELL => AdjudicateError::CannotTell {
+            operation_id,
+            why: subject.text("why")?,
+        },
+        kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN => AdjudicateError::DomainClosed,
+        _ => return None,
+    })
+}
+
 /// Why output is not pruned.
 pub(crate) fn prune_error(fault: Fault) -> PruneError {
     let (kind, subject) = subject(&fault);
@@ -179,4 +228,60 @@ fn unfinished(subject: &Subject, run_id: &str) -> Option<RunError> {
         operation_id: subject.text("operationId")?,
         status: subject.parsed::<OperationStatus>("status")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fault(kind: &str, subject: Value) -> Fault {
+        let members = subject.as_object().unwrap().clone();
+        let fault = Fault::refused(kind, "the arbiter's sentence");
+        members
+            .into_iter()
+            .fold(fault, |fault, (key, value)| fault.about(&key, value))
+    }
+
+    /// The same errors as without an arbiter; what lacks its subject stays a refusal with its own sentence.
+    #[test]
+    fn a_refused_decision_is_the_error_that_it_was_over_there() {
+        let decided = json!({ "verdict": "confirmed_stopped", "actor": "jo", "note": null,
+                              "residualPids": [], "decidedAtMs": 1 });
+        for (kind, subject, said) in [
+            (kind::NOT_FOUND, json!({}), "there is no operation"),
+            (
+                kind::NOT_INDETERMINATE,
+                json!({ "status": "done", "outcome": "failed" }),
+                "is failed, so",
+            ),
+            (
+                kind::NOT_INDETERMINATE,
+                json!({ "status": "active", "outcome": null }),
+                "is active, so",
+            ),
+            (
+                kind::ALREADY_ADJUDICATED,
+                json!({ "adjudication": decided }),
+                "by \"jo\"",
+            ),
+            (
+                kind::STILL_ALIVE,
+                json!({ "processes": [{ "pid": 7, "command": "sleep" }] }),
+                "sleep (pid 7) is",
+            ),
+            (
+                kind::CANNOT_TELL,
+                json!({ "why": "nobody looks" }),
+                "nobody looks",
+            ),
+            (kind::INVALID, json!({ "actorBytes": 300 }), "300 bytes"),
+            (kind::DOMAIN_CLOSED, json!({}), "closed"),
+            (kind::STILL_ALIVE, json!({}), "the arbiter's sentence"),
+            (kind::JOURNAL_BUSY, json!({}), "the arbiter's sentence"),
+        ] {
+            let error = adjudicate_error(fault(kind, subject), "op");
+            assert!(error.to_string().contains(said), "{kind}: {error}");
+        }
+    }
 }

@@ -1,17 +1,51 @@
-//! What an arbiter does about what is recorded: it removes stored output.
+//! What an arbiter does about what is recorded: it decides about ends that are not known, and removes stored output.
 
-use xioflow_journal::Stream;
+use xioflow_journal::{Adjudication, AdjudicationVerdict, Stream};
 use xioflow_rpc::method::Method;
 use xioflow_rpc::{operation as rpc_operation, upkeep as rpc};
 
 use super::Attached;
 use super::ask::Asked;
-use super::fault::prune_error;
+use super::fault::{adjudicate_error, prune_error};
 use super::request::millis;
+use crate::adjudication::AdjudicateError;
 use crate::error::ArbiterError;
 use crate::prune::{KeptFiles, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally};
 
 impl Attached {
+    /// Decides about an operation whose end could not be proven.
+    pub(crate) fn adjudicate(
+        &self,
+        operation_id: &str,
+        verdict: AdjudicationVerdict,
+        actor: &str,
+        note: Option<&str>,
+    ) -> Result<Adjudication, AdjudicateError> {
+        if self.is_closed() {
+            return Err(AdjudicateError::DomainClosed);
+        }
+        let asked = rpc::Adjudicate {
+            operation_id: operation_id.to_owned(),
+            verdict: match verdict {
+                AdjudicationVerdict::ConfirmedStopped => rpc::Verdict::ConfirmedStopped,
+                AdjudicationVerdict::AbandonWithResiduals => rpc::Verdict::AbandonWithResiduals,
+            },
+            actor: actor.to_owned(),
+            note: note.map(str::to_owned),
+        };
+        match self.ask::<rpc::Adjudicated>(Method::Adjudicate, asked) {
+            Ok(told) => Ok(Adjudication {
+                verdict,
+                actor: told.actor,
+                note: told.note,
+                residual_pids: told.residual_pids,
+                decided_at_ms: told.decided_at_ms,
+            }),
+            Err(Asked::Refused(fault)) => Err(adjudicate_error(fault, operation_id)),
+            Err(Asked::Failed(error)) => Err(AdjudicateError::Arbiter(Box::new(error))),
+        }
+    }
+
     /// Removes stored output.
     pub(crate) fn prune(&self, options: &PruneOptions) -> Result<Pruned, PruneError> {
         if self.is_closed() {

@@ -23,6 +23,9 @@ pub fn request_example(method: Method) -> &'static str {
         Method::Stop => r#"{"request":4,"manner":"terminate","graceMs":2000}"#,
         Method::Suspend | Method::Resume => r#"{"request":4}"#,
         Method::CloseStream => r#"{"request":4,"stream":"stdout"}"#,
+        Method::Adjudicate => {
+            r#"{"operationId":"build-7","verdict":"confirmed_stopped","actor":"jo","note":"looked by hand"}"#
+        }
         Method::GetOperation => r#"{"operationId":"build-7"}"#,
         Method::ListOperations => r#"{"limit":10,"unfinished":true}"#,
         Method::ReadOutput => {
@@ -52,6 +55,9 @@ pub fn answer_example(method: Method) -> &'static str {
         Method::Attach => r#"{"operationId":"build-7","runId":"run-1","joined":true}"#,
         Method::Cancel | Method::Stop | Method::Suspend | Method::Resume | Method::CloseStream => {
             "{}"
+        }
+        Method::Adjudicate => {
+            r#"{"operationId":"build-7","verdict":"confirmed_stopped","actor":"jo","note":"looked by hand","residualPids":[],"decidedAtMs":1796040000000}"#
         }
         Method::GetOperation => r#"{"operationId":"build-7","status":"active"}"#,
         Method::ListOperations => r#"{"operations":[{"operationId":"build-7","status":"active"}]}"#,

@@ -21,7 +21,7 @@ use crate::operation::{
     Accepted, Attach, Cancel, Chunk, CloseStream, Done, Ended, ExecProcess, Gap, JobControl,
     OutputRead, ReadOutput, Stop,
 };
-use crate::upkeep::{Prune, Pruned};
+use crate::upkeep::{Adjudicate, Adjudicated, Prune, Pruned};
 
 /// A type that is said.
 pub trait Wire: Serialize + DeserializeOwned + JsonSchema + PartialEq + Debug {}
@@ -62,6 +62,7 @@ pub fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
         Method::Stop => with.visit::<Stop, Done>(),
         Method::Suspend | Method::Resume => with.visit::<JobControl, Done>(),
         Method::CloseStream => with.visit::<CloseStream, Done>(),
+        Method::Adjudicate => with.visit::<Adjudicate, Adjudicated>(),
         Method::GetOperation => with.visit::<GetOperation, Map<String, Value>>(),
         Method::ListOperations => with.visit::<ListOperations, Operations>(),
         Method::ReadOutput => with.visit::<ReadOutput, OutputRead>(),

@@ -1,5 +1,6 @@
 //! The real command line, end to end, as a person or a program uses it.
 
+mod adjudicate;
 mod arbiter_loss;
 mod budget;
 mod bytes;
