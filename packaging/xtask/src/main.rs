@@ -37,6 +37,9 @@ Usage: cargo xtask <verb> [argument...]
   fuzz [TARGET...] [--seconds N]
                    any bytes against the decoders, N seconds (60) for each target: frames, last_word,
                    rpc, artifacts; what is found is in fuzz/artifacts
+  soak [--minutes N] [--seed N] [--clients N]
+                   many clients at work while everything is killed at random, 10 minutes unless
+                   said otherwise; it prints its seed, and its figures at the end
 
 Each verb says what it does and closes with one line. The exit status is 0 when all went well,
 1 when something failed, 64 for words that it does not know.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         "bench" => verbs::bench(arguments),
         "matrix" => verbs::matrix(arguments),
         "fuzz" => fuzz::fuzz(arguments),
+        "soak" => verbs::soak(arguments),
         "tidy" => tidy::run(arguments.iter().any(|word| word == "--bless")),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

@@ -1,4 +1,4 @@
-//! The verbs that build and run: check, test, matrix, bench.
+//! The verbs that build and run: check, test, matrix, bench, soak.
 
 use crate::harvest::Harvest;
 use crate::tool::{Failure, cargo, run, run_through, target_dir};
@@ -93,4 +93,70 @@ pub(crate) fn bench(arguments: &[String]) -> Result<String, Failure> {
         .env("XIOFLOW_TEST_BIN_DIR", target_dir()?.join("release"));
     run(&mut bench)?;
     Ok("measured".to_owned())
+}
+
+/// How long a soak goes on unless it is told, in minutes.
+const SOAK_MINUTES: u64 = 10;
+
+/// Work under fire, for as long as asked; `cargo xtask test` has a short one.
+pub(crate) fn soak(arguments: &[String]) -> Result<String, Failure> {
+    let mut soak = cargo(&["test", "--package", "xioflow-soak"]);
+    soak.args(["--", "--nocapture"]);
+    soak.env("XIOFLOW_TEST_SECONDS", (60 * SOAK_MINUTES).to_string());
+    for (name, value) in soak_options(arguments)? {
+        soak.env(name, value);
+    }
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    soak.env("XIOFLOW_TEST_BIN_DIR", target_dir()?.join("debug"));
+    run(&mut soak)?;
+    Ok("nothing lost, nothing left behind".to_owned())
+}
+
+/// The variables that the options stand for.
+fn soak_options(arguments: &[String]) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut variables = Vec::new();
+    for pair in arguments.chunks(2) {
+        let [option, value] = pair else {
+            return Err(Failure::Usage(format!("{} needs a number", pair[0])));
+        };
+        let number: u64 = value
+            .parse()
+            .map_err(|_| Failure::Usage(format!("{option} needs a number, not {value:?}")))?;
+        variables.push(match option.as_str() {
+            "--minutes" => (
+                "XIOFLOW_TEST_SECONDS",
+                number.saturating_mul(60).to_string(),
+            ),
+            "--seed" => ("XIOFLOW_TEST_SEED", number.to_string()),
+            "--clients" => ("XIOFLOW_TEST_CLIENTS", number.to_string()),
+            other => return Err(Failure::Usage(format!("soak has no option {other}"))),
+        });
+    }
+    Ok(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_a_soak_are_numbers() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let variables = soak_options(&words("--minutes 2 --seed 7")).unwrap();
+        assert_eq!(
+            variables,
+            [
+                ("XIOFLOW_TEST_SECONDS", "120".to_owned()),
+                ("XIOFLOW_TEST_SEED", "7".to_owned())
+            ]
+        );
+        for wrong in [
+            "--minutes",
+            "--minutes x",
+            "--hours 1",
+            "--seed 1 --clients",
+        ] {
+            assert!(soak_options(&words(wrong)).is_err(), "{wrong}");
+        }
+    }
 }

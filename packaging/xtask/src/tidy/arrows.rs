@@ -54,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "xioflow-kit",
         ],
     ),
+    ("xioflow-soak", &["xioflow-kernel", "xioflow-kit"]),
     ("xioflow-bench", &["xioflow-kernel"]),
     ("xioflow-storage", &["xioflow-kit"]),
     (
