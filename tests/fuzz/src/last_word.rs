@@ -1,12 +1,117 @@
-//! Files that may be the last word of a helper.
+//! Files that may be the last word of a helper, and what recovery makes of them.
 
-use xioflow_protocol::{LastWord, LastWordError};
+use xioflow_journal::{OperationKind, OperationStatus, Outcome};
+use xioflow_kernel::ProcessIdentity;
+use xioflow_kernel::rules::{
+    Attempt, Conclusion, Known, Liveness, Observed, Provenance, Recorded, Ruling, decide, word_of,
+};
+use xioflow_protocol::{Exit, Identity, LastWord, LastWordError, SurvivorEnd};
 
 use crate::memory::bounded;
 
-/// Checks the product's reader.
+/// Checks the product's reader, and what recovery decides by what it reads.
 pub fn check(file: &[u8]) {
     check_with(LastWord::from_bytes, file);
+    if let Ok(word) = LastWord::from_bytes(file) {
+        check_decisions(&word);
+    }
+}
+
+/// Whatever recovery finds beside this word of the recorded helper, it says no more than the word proves.
+///
+/// # Panics
+/// Where it says more.
+pub fn check_decisions(word: &LastWord) {
+    let (holder, root) = (
+        recorded_as(&word.holder),
+        word.root.as_ref().map(recorded_as),
+    );
+    let said = word_of(
+        word.clone(),
+        &word.operation_id,
+        Some(&holder),
+        root.as_ref(),
+    );
+    let recorded = Recorded {
+        kind: OperationKind::Process,
+        status: OperationStatus::Active,
+        spawn_gated: Some(true),
+        root: Known::Yes,
+        holder: Known::Yes,
+        stop: None,
+        provenance: Provenance::Here,
+    };
+    for holder in Liveness::ALL {
+        for root in Liveness::ALL {
+            let observed = Observed {
+                word: said,
+                holder,
+                root,
+                waited: true,
+                attempt: Attempt::NothingFound,
+            };
+            if let Ruling::Conclude(conclusion) = decide(&recorded, &observed) {
+                check_conclusion(
+                    word,
+                    &conclusion,
+                    holder == Liveness::OtherBoot || root == Liveness::OtherBoot,
+                );
+            }
+        }
+    }
+}
+
+fn check_conclusion(word: &LastWord, conclusion: &Conclusion, other_boot: bool) {
+    if let Some(exit) = conclusion.exit {
+        assert_eq!(word.end.exit, Some(exit), "an exit that nobody saw");
+        assert!(
+            is_possible(exit),
+            "{exit:?} is none that a process can have"
+        );
+    }
+    if conclusion.status == Outcome::Succeeded {
+        let by_itself = word.released && word.launch_failure.is_none() && !word.stopped;
+        let clean = conclusion.exit == Some(Exit::Exited { code: 0 });
+        assert!(
+            by_itself && clean && word.empty,
+            "a success that nobody saw"
+        );
+    }
+    if conclusion.frees_leases() && !other_boot {
+        let lives = |end: &SurvivorEnd| matches!(end, SurvivorEnd::Alive(_));
+        let somebody = word
+            .end
+            .survivors
+            .iter()
+            .any(|survivor| lives(&survivor.end));
+        assert!(
+            word.empty && !somebody,
+            "a lease is freed while somebody lives"
+        );
+    }
+}
+
+fn is_possible(exit: Exit) -> bool {
+    match exit {
+        Exit::Exited { code } => (0..=255).contains(&code),
+        Exit::Signaled { signal, .. } => (1..=64).contains(&signal),
+    }
+}
+
+fn recorded_as(identity: &Identity) -> ProcessIdentity {
+    ProcessIdentity {
+        pid: identity.pid,
+        pgid: None,
+        start_ticks: identity.start_ticks,
+        boot_id: identity
+            .boot_id
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+        pidfd_inode: identity.pidfd_inode,
+        os_start_time: None,
+        command_fingerprint: None,
+    }
 }
 
 /// Checks a reader: it never panics, takes memory for what the file has and not for what it claims, and what it reads

@@ -2,7 +2,8 @@
 //! records and in sentences for people, and is bounded here. Pure.
 
 use xioflow_protocol::{
-    Exit, LaunchFailure, PROCESS_NOTES_MAX, ProcessNote, Reply, SurvivorEnd, TreeEnd,
+    Exit, LastWord, LaunchFailure, PROCESS_NOTES_MAX, ProcessNote, Reply, Survivor, SurvivorEnd,
+    TreeEnd,
 };
 
 /// Longest name of a program that is taken from a helper, in bytes; the kernel's own have 15.
@@ -27,13 +28,35 @@ pub(super) fn check(reply: &Reply) -> Result<(), &'static str> {
             processes.iter().try_for_each(check_note)
         }
         Reply::Signalled { signal, .. } => check_signal(*signal),
-        Reply::TreeEmpty(end) | Reply::TreeRemains(end) => check_end(end),
+        Reply::TreeEmpty(end) => check_end(end).and_then(|()| check_empty(end)),
+        Reply::TreeRemains(end) => check_end(end),
         Reply::Hello(_)
         | Reply::Spawned { .. }
         | Reply::Running
         | Reply::Refused(_)
         | Reply::Panicked { .. } => Ok(()),
     }
+}
+
+/// The same of a last word, which says at once what replies say one after the other.
+pub(crate) fn check_word(word: &LastWord) -> Result<(), &'static str> {
+    if let Some(failure) = &word.launch_failure {
+        check_failure(failure)?;
+    }
+    check_end(&word.end)?;
+    if word.empty {
+        check_empty(&word.end)?;
+    }
+    Ok(())
+}
+
+/// Nothing is left of a tree in which nobody is.
+fn check_empty(end: &TreeEnd) -> Result<(), &'static str> {
+    let lives = |survivor: &Survivor| matches!(survivor.end, SurvivorEnd::Alive(_));
+    if end.survivors.iter().any(lives) {
+        return Err("a tree that is empty and has somebody in it");
+    }
+    Ok(())
 }
 
 fn check_end(end: &TreeEnd) -> Result<(), &'static str> {
@@ -103,7 +126,7 @@ pub(super) fn brief(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xioflow_protocol::{Stage, Survivor, Usage};
+    use xioflow_protocol::{Stage, Usage, WhyAlive};
 
     fn note(command_len: usize) -> ProcessNote {
         ProcessNote::new(7, 1, vec![b'x'; command_len], None)
@@ -170,6 +193,24 @@ mod tests {
             ] {
                 assert_eq!(check(&reply).is_ok(), possible, "{reply:?}");
             }
+        }
+    }
+
+    /// Found by fuzzing last words: each half of such a sentence was believed.
+    #[test]
+    fn nobody_lives_in_an_empty_tree() {
+        let with = |end_of| {
+            let survivor = Survivor {
+                process: note(1),
+                end: end_of,
+            };
+            end(None, vec![survivor], 1)
+        };
+        let lives = with(SurvivorEnd::Alive(WhyAlive::Unknown));
+        assert!(check(&Reply::TreeEmpty(lives.clone())).is_err());
+        assert_eq!(check(&Reply::TreeRemains(lives)), Ok(()));
+        for gone in [SurvivorEnd::GoneUnobserved, SurvivorEnd::Unreaped] {
+            assert_eq!(check(&Reply::TreeEmpty(with(gone))), Ok(()));
         }
     }
 

@@ -13,6 +13,7 @@ pub use link::{HelperLost, LinkError};
 pub use locate::{HELPER_PROGRAM, HELPER_VARIABLE, LocateError, find_helper};
 pub use patience::HelperPatience;
 
+pub(crate) use bounds::check_word;
 pub(crate) use link::{HelperLink, Received};
 pub(crate) use pool::Helpers;
 pub(crate) use registry::strangers;

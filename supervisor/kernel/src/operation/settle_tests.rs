@@ -346,3 +346,20 @@ fn whoever_has_ended_is_no_residual_and_keeps_nothing_open() {
     let result = of(&Ending::Remains(more), None, &[]);
     assert_eq!(result.status, Outcome::Indeterminate);
 }
+
+/// Numbers of a helper are not added up beyond what a number can be: that would end the supervisor.
+#[test]
+fn usage_without_measure_is_no_crash() {
+    let usage = Usage {
+        user_us: u64::MAX,
+        system_us: 1,
+        max_rss_kib: u64::MAX,
+    };
+    let endless = TreeEnd {
+        usage,
+        ..end(OK, None, Vec::new())
+    };
+    let result = of(&Ending::Empty(endless), None, &[]);
+    assert_eq!(result.peak_memory_bytes, Some(u64::MAX));
+    assert_eq!(result.cpu_time_ms, Some(u64::MAX / 1000));
+}

@@ -56,6 +56,7 @@ pub(crate) mod rules {
         Attempt, Fate, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
     };
     pub use super::runs::{RunFacts, converge};
+    pub use super::word::word_of;
 }
 
 use decide::Ruling;

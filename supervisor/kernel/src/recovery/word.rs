@@ -12,6 +12,7 @@ use xioflow_protocol::{Identity, LastWord};
 use super::facts::{Said, Word};
 use super::tell::fate_of;
 use crate::error::ExecuteError;
+use crate::helper::check_word;
 use crate::observe::parse_boot_id;
 use crate::plain_file;
 use crate::result::ProcessIdentity;
@@ -81,16 +82,35 @@ pub(crate) struct Parties<'a> {
 /// supervisor died before the gate opened. What that helper leaves, however late, has the same name.
 pub(crate) fn read(path: &Path, operation_id: &str, parties: Parties<'_>) -> Found {
     match read_file(path) {
-        Ok(word) if word.operation_id != operation_id => {
-            Found::Unusable(format!("it is about operation {}", word.operation_id))
-        }
-        Ok(word) => match whose(&word, parties) {
-            Ok(()) => Found::Said(Box::new(word)),
-            Err(why) => Found::Unusable(why.to_owned()),
-        },
+        Ok(word) => judge(word, operation_id, parties),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::None,
         Err(error) => Found::Unusable(error.to_string()),
     }
+}
+
+/// Says whether a last word can be relied on, for this operation. Pure.
+fn judge(word: LastWord, operation_id: &str, parties: Parties<'_>) -> Found {
+    if word.operation_id != operation_id {
+        return Found::Unusable(format!("it is about operation {}", word.operation_id));
+    }
+    let impossible = |what| format!("it has {what}");
+    let judged = check_word(&word).map_err(impossible);
+    match judged.and_then(|()| whose(&word, parties).map_err(str::to_owned)) {
+        Ok(()) => Found::Said(Box::new(word)),
+        Err(why) => Found::Unusable(why),
+    }
+}
+
+/// What a last word comes to for the operation whose helper and command are recorded like this.
+#[cfg(feature = "rules")]
+#[must_use]
+pub fn word_of(
+    word: LastWord,
+    operation_id: &str,
+    holder: Option<&ProcessIdentity>,
+    root: Option<&ProcessIdentity>,
+) -> Word {
+    judge(word, operation_id, Parties { holder, root }).summary()
 }
 
 fn whose(word: &LastWord, parties: Parties<'_>) -> Result<(), &'static str> {
