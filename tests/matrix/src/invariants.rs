@@ -163,8 +163,8 @@ fn judge_leases(judge: &mut Judge, picture: &Picture) {
 fn judge_processes(judge: &mut Judge, seen: &Seen<'_>) {
     for living in seen.living {
         let id = living.operation.as_ref();
-        let is_isolated = id.is_some_and(|id| seen.picture.is_isolated(id));
-        judge.expect("I3", is_isolated, || {
+        let is_unproven = id.is_some_and(|id| seen.picture.is_unproven(id));
+        judge.expect("I3", is_unproven, || {
             let Living {
                 pid,
                 operation,
@@ -209,6 +209,7 @@ fn judge_told(judge: &mut Judge, seen: &Seen<'_>) {
                 let run = seen.picture.runs.iter().find(|run| run.id == id);
                 run.is_some_and(|run| run.status.as_str() == status || status == "running")
             }
+            ["adjudicated", id] => operation(id).is_some_and(|it| it.adjudication.is_some()),
             ["pruned", name] => seen.picture.is_pruned(name),
             // Nothing was promised.
             ["refused" | "lost" | "closed", ..] => true,
@@ -229,13 +230,12 @@ fn judge_files(judge: &mut Judge, picture: &Picture, is_first: bool) {
         let is_there = picture.artifacts.contains(name);
         judge.expect("files", is_there == due(name), || format!("{name} is gone"));
     }
-    for name in &picture.words {
-        // The word on a command that was never recorded may come later than this recovery, for nobody knows
-        // of a helper that is to be waited for. The next opening removes it.
+    // Nobody waits for the helper of an operation that was never recorded, or that has its result: its last word may
+    // come after the first recovery. The next opening removes it.
+    for name in picture.words.iter().filter(|_| !is_first) {
         let operation = name.strip_suffix(".word").unwrap_or_default();
-        let may_stay = picture.is_isolated(operation)
-            || (is_first && !picture.operations.contains_key(operation));
-        judge.expect("files", may_stay, || format!("{name} stays behind"));
+        let is_evidence = picture.is_unproven(operation);
+        judge.expect("files", is_evidence, || format!("{name} stays behind"));
     }
     for name in picture.files.iter().filter(|name| name.contains(".new")) {
         judge.expect("files", false, || format!("{name} stays behind"));

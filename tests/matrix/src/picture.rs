@@ -75,9 +75,15 @@ impl Picture {
     }
 
     /// Whether nobody could prove how it ended.
-    pub(crate) fn is_isolated(&self, id: &str) -> bool {
+    pub(crate) fn is_unproven(&self, id: &str) -> bool {
         let operation = self.operations.get(id);
         operation.is_some_and(|it| it.outcome == Some(Outcome::Indeterminate))
+    }
+
+    /// Whether, besides, nobody has decided about it.
+    pub(crate) fn is_isolated(&self, id: &str) -> bool {
+        let operation = self.operations.get(id);
+        self.is_unproven(id) && operation.is_some_and(|it| it.adjudication.is_none())
     }
 
     /// The outputs that are recorded to be in this file.

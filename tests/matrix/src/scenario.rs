@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::point::Whom;
+use crate::roles::role;
 use crate::work::Work;
 
 /// A course of events.
@@ -25,8 +26,11 @@ pub(crate) enum Kind {
         /// Their names.
         clients: &'static [&'static str],
     },
-    /// An owner that recovers what another one left, which was killed at one point of another scenario.
+    /// An owner that comes after another one, which was killed at one point of another scenario: it recovers
+    /// what that left, and decides what cannot be known if that is its role.
     Recovery {
+        /// What it does, a role.
+        role: &'static str,
         /// The other scenario.
         of: &'static str,
         /// The point, as `<label>#<n>`.
@@ -71,10 +75,48 @@ const fn recovery(
 ) -> Scenario {
     Scenario {
         name,
-        kind: Kind::Recovery { of, at, whom },
+        kind: Kind::Recovery {
+            role: role::RECOVER,
+            of,
+            at,
+            whom,
+        },
         works,
     }
 }
+
+/// The same, and what nobody can know is decided by a person.
+const fn adjudication(recovery: Scenario, name: &'static str) -> Scenario {
+    let Kind::Recovery { of, at, whom, .. } = recovery.kind else {
+        panic!("only after a crash is there something to decide");
+    };
+    Scenario {
+        name,
+        kind: Kind::Recovery {
+            role: role::ADJUDICATE,
+            of,
+            at,
+            whom,
+        },
+        works: recovery.works,
+    }
+}
+
+const OF_BOTH: Scenario = recovery(
+    "recovery-of-both",
+    "cancel",
+    "supervisor:process-running#1",
+    Whom::Both,
+    &[LONG],
+);
+
+const OF_ESCAPEES: Scenario = recovery(
+    "recovery-of-escapees",
+    "escapees",
+    "helper:running:after-receive#1",
+    Whom::Both,
+    &[ESCAPEES],
+);
 
 const fn orphan(
     name: &'static str,
@@ -133,20 +175,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         Whom::Owner,
         &[LONG],
     ),
-    recovery(
-        "recovery-of-both",
-        "cancel",
-        "supervisor:process-running#1",
-        Whom::Both,
-        &[LONG],
-    ),
-    recovery(
-        "recovery-of-escapees",
-        "escapees",
-        "helper:running:after-receive#1",
-        Whom::Both,
-        &[ESCAPEES],
-    ),
+    OF_BOTH,
+    OF_ESCAPEES,
+    adjudication(OF_BOTH, "adjudication"),
+    adjudication(OF_ESCAPEES, "adjudication-of-escapees"),
     recovery(
         "recovery-of-flood",
         "flood",

@@ -95,7 +95,7 @@ const TRACE: &str = "XIOFLOW_TEST_KILL_TRACE";
 
 /// Makes what a scenario begins with: for a recovery, a domain whose owner was killed.
 fn prepare(folder: &Folder, scenario: &Scenario) {
-    let Kind::Recovery { of, at, whom } = scenario.kind else {
+    let Kind::Recovery { of, at, whom, .. } = scenario.kind else {
         return;
     };
     let before = CaseName {
@@ -142,8 +142,8 @@ fn once(folder: &Folder, scenario: &Scenario, variables: &[(&str, String)], may_
         Kind::Alone => {
             processes::start(folder, &[role::PLAY, name], variables).finish(may_be_killed)
         }
-        Kind::Recovery { .. } => {
-            processes::start(folder, &[role::RECOVER, name], variables).finish(may_be_killed);
+        Kind::Recovery { role, .. } => {
+            processes::start(folder, &[role, name], variables).finish(may_be_killed);
         }
         Kind::Orphan { of, at } => {
             let variables = [(AT, at.to_owned()), (WHOM, Whom::Owner.as_str().to_owned())];
@@ -180,7 +180,7 @@ fn examine_recovery(
     let is_excused = |it: &Living| {
         it.operation
             .as_ref()
-            .is_some_and(|id| picture.is_isolated(id))
+            .is_some_and(|id| picture.is_unproven(id))
     };
     let living = processes::living(Deadline::after(TREE_ENDS_WITHIN), is_excused);
     let decisions: Vec<Decision> =

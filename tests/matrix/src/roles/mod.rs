@@ -25,6 +25,8 @@ pub(crate) mod role {
     pub(crate) const CLIENT: &str = "client";
     /// Opens the domain, and so recovers it.
     pub(crate) const RECOVER: &str = "recover";
+    /// Does the same, and decides what nobody can know.
+    pub(crate) const ADJUDICATE: &str = "adjudicate";
     /// Submits everything of the scenario again.
     pub(crate) const RESUBMIT: &str = "resubmit";
 }
@@ -44,6 +46,7 @@ pub(crate) fn play(words: &[String]) {
         (role::SERVE, []) => clients::serve(&folder),
         (role::CLIENT, [client]) => clients::play(&folder, client),
         (role::RECOVER, []) => successor::recover(&folder),
+        (role::ADJUDICATE, []) => successor::adjudicate(&folder, &scenario),
         (role::RESUBMIT, []) => successor::resubmit(&folder, &scenario),
         _ => panic!("no role {words:?}"),
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
+use xioflow_kernel::AdjudicateError;
+use xioflow_kernel::journal::AdjudicationVerdict;
 
 use super::host::own;
 use crate::folder::Folder;
@@ -14,6 +16,26 @@ pub(super) fn recover(folder: &Folder) {
     let domain = own(folder);
     let decisions = serde_json::to_vec(domain.recovered()).expect("decisions are JSON");
     fs::write(folder.decisions(), decisions).expect("a file of the case");
+}
+
+/// Opens the domain and decides about everything in it whose end is not known: stopped if nothing of it can be
+/// found, abandoned otherwise.
+pub(super) fn adjudicate(folder: &Folder, scenario: &Scenario) {
+    let domain = own(folder);
+    for work in scenario.works {
+        let decide = |verdict| domain.adjudicate(work.id, verdict, "matrix", Some("looked"));
+        let stopped = decide(AdjudicationVerdict::ConfirmedStopped);
+        let decided = stopped.or_else(|refused| match refused {
+            AdjudicateError::StillAlive { .. } | AdjudicateError::CannotTell { .. } => {
+                decide(AdjudicationVerdict::AbandonWithResiduals)
+            }
+            other => Err(other),
+        });
+        match decided {
+            Ok(_) => folder.tell(&format!("adjudicated {}", work.id)),
+            Err(error) => folder.tell(&format!("refused {} {error}", work.id)),
+        }
+    }
 }
 
 /// Submits every work of the scenario again and notes how each was answered. Nobody waits for a lease: one

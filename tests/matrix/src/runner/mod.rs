@@ -38,7 +38,7 @@ const STEPS: &str = "steps-of";
 const EXIT_USAGE: u8 = 64;
 
 /// Cases at once, for each processor: they wait for the disk and for each other more than they compute.
-const CASES_PER_PROCESSOR: usize = 3;
+const CASES_PER_PROCESSOR: usize = 6;
 
 /// How often a case is tried whose point was not passed.
 const ATTEMPTS: usize = 3;
