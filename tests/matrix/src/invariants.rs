@@ -113,12 +113,13 @@ fn judge_operation(judge: &mut Judge, seen: &Seen<'_>, work: &Work, operation: &
     });
     let text = |key: &str| operation.result.as_ref().and_then(|it| it[key].as_str());
     let isolated = outcome == Outcome::Indeterminate;
-    let explains = |key: &str| text(key).is_some_and(|said| !said.is_empty());
-    judge.expect(
-        "explained",
-        !isolated || (explains("reason") && explains("recoveryGuidance")),
-        || format!("{id} is indeterminate without a reason or without what to do"),
-    );
+    // Only where a helper has died can that be, so the reason speaks of it.
+    let is_reason = text("reason").is_some_and(|said| said.contains("helper"));
+    let is_guided = text("recoveryGuidance").is_some_and(|said| !said.is_empty());
+    judge.expect("explained", !isolated || (is_reason && is_guided), || {
+        let (reason, guidance) = (text("reason"), text("recoveryGuidance"));
+        format!("{id} is indeterminate for {reason:?}, and what to do is {guidance:?}")
+    });
     judge.expect("needless", !isolated || seen.whom.ends_helper(), || {
         format!(
             "only the owner died, and {id} is indeterminate: {:?}",

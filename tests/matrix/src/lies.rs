@@ -88,6 +88,7 @@ pub(crate) const LIES: &[Lie] = &[
     ),
     lie("isolates-needlessly", OWNER, "needless", Deed::Sql(ISOLATE)),
     lie("explains-nothing", BOTH, "explained", Deed::Sql(UNEXPLAIN)),
+    lie("blames-the-weather", BOTH, "explained", Deed::Sql(MISBLAME)),
     lie(
         "forgets-what-it-told",
         ENDED,
@@ -123,6 +124,8 @@ const RESULT: &str =
     SELECT run_id, operation_id, type, payload_json, timestamp_ms FROM journal_events
     WHERE type = 'OPERATION_RESULT_RECORDED'";
 const ISOLATE: &str = "UPDATE operations SET outcome = 'indeterminate'";
+const MISBLAME: &str =
+    "UPDATE operations SET result_json = json_set(result_json, '$.reason', 'it rained')";
 const UNEXPLAIN: &str = "UPDATE operations SET result_json = json_remove(result_json, '$.reason')";
 const ORPHAN: &str =
     "PRAGMA foreign_keys = OFF; UPDATE operations SET run_id = 'none' WHERE id = 'own'";
