@@ -14,11 +14,9 @@ use std::sync::Mutex;
 use crate::error::StorageError;
 use crate::folder::{DomainDir, open_plain};
 use crate::lock::{DomainLock, Standing};
+use crate::log_header::LOG_HEADER_LEN;
 use crate::main_file::{FileId, id_of, standing};
 use crate::queue::locked;
-
-/// How much of a log its header takes: <https://www.sqlite.org/walformat.html>.
-const LOG_HEADER_LEN: usize = 32;
 
 /// What an owner stands on.
 #[derive(Debug)]

@@ -62,6 +62,16 @@ pub enum FileError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The header of its log is wrong, so SQLite would pass over all that the log holds.
+    #[error(
+        "{} has a damaged header, so the newest changes in it would be lost without a word; restore it from a backup, or \
+         move it away, and nothing else, to go on with what was there before them",
+        path.display()
+    )]
+    DamagedLog {
+        /// The log.
+        path: PathBuf,
+    },
     /// It is missing, yet a log of its last changes is still here. A new database in its place
     /// would swallow the old one's changes.
     #[error(

@@ -69,6 +69,7 @@ mod header;
 mod integrity;
 mod journal;
 mod lock;
+mod log_header;
 mod main_file;
 mod model;
 mod open;

@@ -21,7 +21,7 @@ use crate::journal::{Journal, Parts};
 use crate::lock::{DomainLock, LockError, LockNote};
 use crate::main_file::MainFile;
 use crate::model::OwnerRole;
-use crate::{backup, create, owner, schema};
+use crate::{backup, create, log_header, owner, schema};
 
 /// How often the folder may vanish between making it and locking it. Each time another opening
 /// has failed and removed what it had made; more than a few means something else removes it.
@@ -244,6 +244,7 @@ fn is_new(dir: &DomainDir) -> Result<bool, OpenError> {
                 has_log,
             }
             .check()?;
+            log_header::check(&dir.log())?;
             Ok(false)
         }
         _ => refuse_stray_logs(dir).map(|()| true),

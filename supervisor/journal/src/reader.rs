@@ -12,6 +12,7 @@ use crate::error::StorageError;
 use crate::folder::DomainDir;
 use crate::header::Header;
 use crate::lock::{self, OwnerState};
+use crate::log_header;
 use crate::main_file::MainFile;
 use crate::open::has_content;
 use crate::query::{Query, ReadError, sealed};
@@ -153,6 +154,7 @@ fn check_file(dir: &DomainDir) -> Result<MainFile, ReadError> {
         has_log,
     }
     .check()?;
+    log_header::check(&dir.log())?;
     Ok(main)
 }
 

@@ -73,7 +73,6 @@ fn a_log_that_is_damaged_loses_its_end_and_nothing_else() {
     for (title, damage) in [
         ("cut off", (|log: &Path| cut(log, 30_000)) as fn(&Path)),
         ("a bit flipped", |log| flip(log, 30_000)),
-        ("its header", |log| flip(log, 8)),
         ("emptied", |log| cut(log, 0)),
     ] {
         let damaged = Damaged::new(&stage, format!("log: {title}"));
@@ -92,6 +91,27 @@ fn a_log_that_is_damaged_loses_its_end_and_nothing_else() {
             assert!(text.contains(operation), "{title}: {listed}");
         }
     }
+}
+
+/// SQLite would pass over all of it, with commits that were told.
+#[test]
+fn a_log_whose_header_is_damaged_is_refused_until_it_is_moved_away() {
+    let stage = Stage::new();
+    let damaged = Damaged::new(&stage, "log: its header".to_owned());
+    kill_supervisor(&stage);
+    let log = damaged.file("domain.db-wal");
+    flip(&log, 8);
+    assert_eq!(
+        damaged.each_answers("domain.db-wal has a damaged header"),
+        COMMANDS
+    );
+    let doctor = damaged.xioflow("doctor --json --domain");
+    assert!(
+        String::from_utf8_lossy(&doctor.stdout).contains("damaged_log"),
+        "{doctor}"
+    );
+    fs::rename(&log, stage.path("aside")).expect("moved away");
+    assert_eq!(damaged.each_answers("domain.db"), Vec::<&str>::new());
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn unreadable(folder: &Path, error: &ReadError) -> Finding {
         ReadError::File(FileError::NotSqlite { .. }) => ("not_sqlite", Some(rescue(folder))),
         ReadError::File(FileError::Truncated { .. }) => ("truncated", Some(rescue(folder))),
         ReadError::File(FileError::Damaged { .. }) => ("damaged", Some(rescue(folder))),
+        ReadError::File(FileError::DamagedLog { .. }) => {
+            ("damaged_log", Some(set_log_aside(folder)))
+        }
         ReadError::Data(_) => ("data", Some(rescue(folder))),
         _ => ("storage", Some(rescue(folder))),
     };
@@ -56,6 +59,14 @@ fn unreadable(folder: &Path, error: &ReadError) -> Finding {
     Finding::missing(detail)
         .with_facts(json!({ "problem": what }))
         .with_remedy(remedy)
+}
+
+/// What can be done about a log that SQLite would pass over: it is kept, and the domain goes on without it.
+fn set_log_aside(folder: &Path) -> String {
+    let (at, aside) = (quoted(folder), quoted(&suffixed(folder, ".damaged-log")));
+    format!(
+        "mv {at}/domain.db-wal {aside}   # what was recorded since the database was last written back is in it alone"
+    )
 }
 
 /// What can be done about a damaged database, in an order that loses nothing: all is done with copies, so each step can
