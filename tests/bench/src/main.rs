@@ -4,8 +4,10 @@
 //! doing meets all of them; a ratio is the median over the rounds of the ratios within a round.
 //! Absolute times of a shared machine mean little.
 //!
-//! `cargo xtask bench` builds both programs in release mode and runs this.
+//! `cargo xtask bench` builds both programs in release mode and runs this. `cargo xtask bench recovery` measures
+//! the opening of a domain whose owner died instead.
 
+mod recovery;
 mod sample;
 mod ways;
 
@@ -37,7 +39,13 @@ fn main() -> ExitCode {
 }
 
 fn measure() -> Result<(), Box<dyn Error>> {
-    let rounds = match env::args().nth(1) {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some("recovery") => return recovery::measure(&arguments[1..]),
+        Some("recovery-open") => return recovery::open(&arguments[1]),
+        _ => {}
+    }
+    let rounds = match arguments.first() {
         Some(text) => text
             .parse()
             .map_err(|_| format!("{text} is not a number of rounds"))?,
