@@ -4,6 +4,7 @@ mod clients;
 mod facts;
 mod leases;
 mod output;
+mod recovery;
 mod replay;
 mod runs;
 mod start;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Contract> {
         replay::CONTRACTS,
         runs::CONTRACTS,
         facts::CONTRACTS,
+        recovery::CONTRACTS,
         clients::CONTRACTS,
     ];
     let mut all = groups.concat();

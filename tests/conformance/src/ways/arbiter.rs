@@ -96,6 +96,10 @@ impl Client for Guest<'_> {
         self.host.cancel(id)
     }
 
+    fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        self.host.adjudicate(id, actor)
+    }
+
     fn close(&self) -> Result<(), Unsupported> {
         self.host.close()
     }

@@ -96,6 +96,19 @@ impl Client for Shell<'_> {
         Ok(answer(&finished).map(drop))
     }
 
+    fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        let words = [
+            "adjudicate",
+            "--json",
+            id,
+            "confirmed_stopped",
+            "--actor",
+            actor,
+        ];
+        let finished = self.stage.xioflow().args(words).finish();
+        Ok(answer(&finished).map(drop))
+    }
+
     fn close(&self) -> Result<(), Unsupported> {
         let why = "each command closes the domain by ending; there is no other step";
         Err(Unsupported::because(why))
@@ -376,6 +389,8 @@ fn answer(finished: &Finished) -> Ended {
         ("join_abandoned", _) => RefusalKind::JoinAbandoned,
         ("not_found", Some(1)) => RefusalKind::NotFound,
         ("already_completed", Some(1)) => RefusalKind::AlreadyCompleted,
+        ("still_alive", Some(79)) => RefusalKind::StillAlive,
+        ("already_adjudicated", Some(1)) => RefusalKind::AlreadyAdjudicated,
         ("arbiter_lost", _) => RefusalKind::ArbiterGone,
         ("domain_closed" | "shutting_down", _) => RefusalKind::DomainClosed,
         ("unsupported", Some(69)) => RefusalKind::NotEnforceable,

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use xioflow_kernel::journal::{self, CommitError, Query, Stream, TerminationReason};
+use xioflow_kernel::journal::{
+    self, AdjudicationVerdict, CommitError, Query, Stream, TerminationReason,
+};
 use xioflow_kernel::{
-    ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES, DescendantPolicy,
-    Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder, OperationHandle, Piece,
-    RunError, RunHandle, Stdin, StopManner, Subscription, stored_result,
+    AdjudicateError, ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES,
+    DescendantPolicy, Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder,
+    OperationHandle, Piece, RunError, RunHandle, Stdin, StopManner, Subscription, stored_result,
 };
 use xioflow_kit::Stage;
 
@@ -63,6 +65,12 @@ impl Client for Host {
             .domain
             .cancel(id, StopManner::Terminate, DEFAULT_CANCEL_GRACE);
         Ok(cancelled.map_err(|error| not_active(&error)))
+    }
+
+    fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        let stopped = AdjudicationVerdict::ConfirmedStopped;
+        let decided = self.domain.adjudicate(id, stopped, actor, None);
+        Ok(decided.map(drop).map_err(|error| not_decided(&error)))
     }
 
     fn close(&self) -> Result<(), Unsupported> {
@@ -334,6 +342,16 @@ fn not_active(error: &NotActive) -> Refusal {
         | NotActive::Read(_)
         | NotActive::Arbiter(_)
         | NotActive::System { .. } => RefusalKind::Other,
+    };
+    let text = with_causes(error);
+    Refusal { kind, text }
+}
+
+fn not_decided(error: &AdjudicateError) -> Refusal {
+    let kind = match error {
+        AdjudicateError::StillAlive { .. } => RefusalKind::StillAlive,
+        AdjudicateError::AlreadyAdjudicated { .. } => RefusalKind::AlreadyAdjudicated,
+        _ => RefusalKind::Other,
     };
     let text = with_causes(error);
     Refusal { kind, text }

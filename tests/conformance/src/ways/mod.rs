@@ -61,6 +61,12 @@ pub trait Client {
     /// [`Unsupported`] if the way cannot name another's operation.
     fn cancel(&self, id: &str) -> Result<Result<(), Refusal>, Unsupported>;
 
+    /// Confirms, in the name of `actor`, that an operation whose end is not known has stopped.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the way has no words for it.
+    fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported>;
+
     /// Closes the domain to further work.
     ///
     /// # Errors
@@ -185,6 +191,8 @@ pub enum RefusalKind {
     NotFound,
     AlreadyCompleted,
     JoinAbandoned,
+    StillAlive,
+    AlreadyAdjudicated,
     Other,
 }
 

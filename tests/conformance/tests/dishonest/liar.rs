@@ -20,6 +20,7 @@ pub(crate) struct Liar {
     pub(crate) events: fn(Vec<Event>) -> Vec<Event>,
     pub(crate) leases: fn(Vec<Lease>) -> Vec<Lease>,
     pub(crate) cancelled: fn(Result<(), Refusal>) -> Result<(), Refusal>,
+    pub(crate) adjudicated: fn(Result<(), Refusal>) -> Result<(), Refusal>,
     pub(crate) reported: fn(Result<String, Refusal>) -> Result<String, Refusal>,
     pub(crate) record: fn(Option<Record>) -> Option<Record>,
     /// What it does beside its work.
@@ -41,6 +42,7 @@ pub(crate) const HONEST: Liar = Liar {
     events: |events| events,
     leases: |leases| leases,
     cancelled: |cancelled| cancelled,
+    adjudicated: |adjudicated| adjudicated,
     reported: |reported| reported,
     record: |record| record,
     aside: |_| {},
@@ -87,6 +89,10 @@ impl Client for LyingClient<'_> {
 
     fn cancel(&self, id: &str) -> Result<Result<(), Refusal>, Unsupported> {
         self.client.cancel(id).map(self.liar.cancelled)
+    }
+
+    fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported> {
+        self.client.adjudicate(id, actor).map(self.liar.adjudicated)
     }
 
     fn close(&self) -> Result<(), Unsupported> {

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_conformance::{Document, Ended, Terms, Work, ways};
+use xioflow_conformance::{Document, Ended, Record, Terms, Work, ways};
 use xioflow_kit::Stage;
 
 use crate::liar::{HONEST, Liar};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Liar> {
-    [RESULTS, RECORDS, WORKS, ANSWERS].concat()
+    [RESULTS, RECORDS, RECOVERIES, WORKS, ANSWERS].concat()
 }
 
 /// Changes a result, if there is one.
@@ -156,6 +156,70 @@ const RECORDS: &[Liar] = &[
         breaks: &[6, 48],
         told_by: "left: ",
         leases: |_| Vec::new(),
+        ..HONEST
+    },
+];
+
+/// Changes a record, if there is one.
+fn of(record: Option<Record>, change: impl FnOnce(&mut Record)) -> Option<Record> {
+    record.map(|mut record| {
+        change(&mut record);
+        record
+    })
+}
+
+/// About what an owner left that died.
+const RECOVERIES: &[Liar] = &[
+    Liar {
+        name: "frees-what-is-not-settled",
+        breaks: &[22, 23, 24, 26],
+        told_by: "it has given its leases back",
+        leases: |_| Vec::new(),
+        ..HONEST
+    },
+    Liar {
+        name: "calls-what-it-ended-cancelled",
+        breaks: &[22],
+        told_by: "cancelled",
+        record: |record| of(record, |it| it.outcome = Some("cancelled".to_owned())),
+        ..HONEST
+    },
+    Liar {
+        name: "signals-whoever-has-the-number",
+        breaks: &[23],
+        told_by: "a stranger got signals",
+        aside: signal_the_stranger,
+        ..HONEST
+    },
+    Liar {
+        name: "believes-that-everything-was-gated",
+        breaks: &[24],
+        told_by: "indeterminate",
+        record: |record| of(record, |it| it.outcome = Some("failed".to_owned())),
+        ..HONEST
+    },
+    Liar {
+        name: "leaves-runs-open",
+        breaks: &[25],
+        told_by: "of its Run",
+        record: |record| of(record, |it| it.run_status = Some("running".to_owned())),
+        ..HONEST
+    },
+    Liar {
+        name: "confirms-what-lives",
+        breaks: &[26],
+        told_by: "something of it lives",
+        adjudicated: |_| Ok(()),
+        ..HONEST
+    },
+    Liar {
+        name: "frees-before-it-decides",
+        breaks: &[26],
+        told_by: "not in this order",
+        events: |mut events| {
+            events.sort_by_key(|event| event.kind == "OPERATION_ADJUDICATED");
+            events
+        },
         ..HONEST
     },
 ];
@@ -306,6 +370,13 @@ const ANSWERS: &[Liar] = &[
 fn sign_the_lock(stage: &Stage) {
     let lock = stage.domain().join("domain.lock");
     std::fs::write(lock, "looked at").expect("the lock file");
+}
+
+/// The process whose number is the recorded one's.
+fn signal_the_stranger(stage: &Stage) {
+    let stranger = xioflow_kit::fixture_pids(&stage.path("stranger"))[0].to_string();
+    let signalled = Command::new("kill").args(["-TERM", &stranger]).status();
+    assert!(signalled.is_ok_and(|status| status.success()));
 }
 
 /// One that no stage can know: without its environment, its folder or its descriptors.
