@@ -4,8 +4,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use xioflow_kernel::journal::AdjudicationVerdict;
-use xioflow_kernel::{AdjudicateError, ProcessIdentity, Verdict};
+use xioflow_kernel::journal::{AdjudicationVerdict, Reader};
+use xioflow_kernel::{
+    AdjudicateError, DomainOptions, First, ProcessIdentity, Verdict, preview_recovery,
+};
 use xioflow_kit::{Deadline, Stage, wait};
 
 use crate::left::{ID, Left, Legacy, as_json, identity_of};
@@ -217,4 +219,59 @@ fn helpers_that_do_not_end_are_waited_for_once_and_left_alone() {
         end(holder.id());
         holder.wait().expect("a child");
     }
+}
+
+/// Whoever only asks what would be decided is told, and nothing happens.
+#[test]
+fn a_preview_says_whom_recovery_would_end_and_ends_nobody() {
+    let stage = Stage::new();
+    let (mut root, _) = command(&stage, "tree", &["sleep"]);
+    Legacy::of(Left::with_root(&identity_of(root.id()))).leave(&stage);
+    let reader = Reader::open(stage.domain()).expect("a domain");
+    for _ in 0..2 {
+        let preview = preview_recovery(&reader, &stage.domain()).expect("readable");
+        let [expected] = preview.as_slice() else {
+            panic!("{preview:?}");
+        };
+        assert_eq!(
+            (expected.case, expected.first),
+            ('N', Some(First::StopProcesses))
+        );
+        assert!(expected.signalled.is_empty() && wait::is_alive(root.id()));
+    }
+    drop(reader);
+    let domain = open(&stage);
+    assert_eq!(
+        (decision(&domain).case, decision(&domain).first),
+        ('N', None)
+    );
+    root.wait().expect("a child");
+}
+
+/// The original's owner may be at work: what it has started is no business of the copy's.
+#[test]
+fn a_copy_of_a_domain_leaves_the_originals_processes_alone() {
+    let stage = Stage::new();
+    let (mut root, _) = command(&stage, "tree", &["sleep"]);
+    Legacy::of(Left::with_root(&identity_of(root.id()))).leave(&stage);
+    let copy = stage.path("copy");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([stage.domain(), copy.clone()])
+        .status();
+    assert!(copied.expect("cp runs").success());
+    let domain = DomainOptions::default()
+        .helper(stage.program("xioflow-reaper"))
+        .open(&copy)
+        .expect("a domain of its own");
+    assert_eq!(
+        (decision(&domain).case, decision(&domain).signalled.len()),
+        ('Q', 0)
+    );
+    assert!(wait::is_alive(root.id()));
+    assert_isolated(&stage, &domain);
+    drop(domain);
+    let original = open(&stage);
+    assert_eq!(decision(&original).case, 'N');
+    root.wait().expect("a child");
 }
