@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use xioflow_journal::{Change, CommitError, Journal};
+use xioflow_journal::{Change, CommitError, Journal, Outcome};
 
 use crate::admission::Leases;
+use crate::result::OperationResult;
 
 /// What is not recorded yet, in the order in which it ended. Nothing new is admitted before it is, so there is
 /// never more than was in flight.
@@ -16,11 +17,10 @@ pub(crate) struct Unrecorded(Mutex<VecDeque<Ended>>);
 /// An operation that ended, and for the journal has not.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) operation_id: String,
-    /// The commit of its result.
+    /// What it came to.
+    pub(crate) result: Box<OperationResult>,
+    /// The commit of that.
     pub(crate) changes: Vec<Change>,
-    /// Whether its end is proven, so that its resources become free.
-    pub(crate) is_proven: bool,
 }
 
 impl Unrecorded {
@@ -37,6 +37,13 @@ impl Unrecorded {
         }
     }
 
+    /// The result of an operation that is kept here.
+    pub(crate) fn result_of(&self, operation_id: &str) -> Option<Box<OperationResult>> {
+        let waiting = self.lock();
+        let mut results = waiting.iter().map(|ended| &ended.result);
+        results.find(|it| it.operation_id == operation_id).cloned()
+    }
+
     /// Records all of them, one after the other, and frees their resources.
     ///
     /// # Errors
@@ -47,8 +54,11 @@ impl Unrecorded {
         let mut waiting = self.lock();
         while let Some(ended) = waiting.front() {
             match journal.commit(ended.changes.clone()) {
-                Ok(_) if ended.is_proven => leases.release(&ended.operation_id),
-                Ok(_) => leases.keep(&ended.operation_id),
+                // Its end cannot be proven, so its resources do not become free.
+                Ok(_) if ended.result.status == Outcome::Indeterminate => {
+                    leases.keep(&ended.result.operation_id);
+                }
+                Ok(_) => leases.release(&ended.result.operation_id),
                 Err(CommitError::Rejected(_) | CommitError::Data(_)) => {}
                 Err(error) => return Err(error),
             }

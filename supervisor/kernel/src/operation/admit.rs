@@ -231,7 +231,7 @@ fn replay(
             run_id: recorded.run_id,
         });
     }
-    let recorded = settled(recorded)?;
+    let recorded = settled(inner, recorded)?;
     let mode = match (recorded.outcome, mode) {
         (Some(Outcome::Indeterminate), ReplayMode::Recorded) => ReplayMode::Indeterminate,
         (_, mode) => mode,
@@ -244,15 +244,27 @@ fn replay(
     recorded_result(inner, recorded, spec.max_output_bytes, reused)
 }
 
-fn settled(recorded: Operation) -> Result<Operation, ExecuteError> {
-    if is_unfinished(recorded.status) {
-        return Err(ExecuteError::RecoveryRequired {
+/// One that has its result. For the journal it may lack it because there was no room: then it is recorded
+/// now, or whoever asks is told what it came to all the same.
+fn settled(inner: &Inner, recorded: Operation) -> Result<Operation, ExecuteError> {
+    if !is_unfinished(recorded.status) {
+        return Ok(recorded);
+    }
+    let id = &recorded.id;
+    if let Err(source) = inner.record_unrecorded()
+        && let Some(result) = inner.unrecorded.result_of(id)
+    {
+        let source = Box::new(source);
+        return Err(ExecuteError::Unrecorded { result, source });
+    }
+    match inner.journal.operation(id)? {
+        Some(now) if !is_unfinished(now.status) => Ok(now),
+        _ => Err(ExecuteError::RecoveryRequired {
             operation_id: recorded.id,
             status: recorded.status,
             run_id: recorded.run_id,
-        });
+        }),
     }
-    Ok(recorded)
 }
 
 /// The result of another submission, with at most `limit` bytes of each stream.
@@ -262,7 +274,7 @@ pub(super) fn recorded_result(
     limit: usize,
     reused: Reuse,
 ) -> Result<OperationResult, ExecuteError> {
-    let recorded = settled(recorded)?;
+    let recorded = settled(inner, recorded)?;
     let outputs = inner.journal.outputs(&recorded.id)?;
     let mut result = stored_result(&recorded, &outputs, inner.artifacts.path(), limit)?;
     result.replayed = true;

@@ -156,8 +156,8 @@ impl Attachment {
     /// # Errors
     /// [`ExecuteError::JoinAbandoned`] after [`Attachment::canceller`] was used;
     /// [`ExecuteError::Refused`] if the operation was refused before anything of it ran;
-    /// [`ExecuteError::RecoveryRequired`] if its result could not be recorded; else why the record
-    /// cannot be read.
+    /// [`ExecuteError::Unrecorded`] with its result, if that could not be recorded; else why the
+    /// record cannot be read.
     pub fn wait(self) -> Result<OperationResult, ExecuteError> {
         match self.followed {
             Followed::Here(here) => here.wait(self.max_output_bytes),

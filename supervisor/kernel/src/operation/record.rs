@@ -177,14 +177,14 @@ pub(super) fn finish(
         | Ending::NeverReleased { .. } => inner.helpers.retire(link),
     }
     if let Err(source) = committed {
+        let result = Box::new(result);
         let ended = Ended {
-            operation_id: admitted.id.clone(),
+            result: result.clone(),
             changes,
-            is_proven: result.status != Outcome::Indeterminate,
         };
         inner.unrecorded.keep(ended, &source);
         return Err(ExecuteError::Unrecorded {
-            result: Box::new(result),
+            result,
             source: Box::new(source),
         });
     }
