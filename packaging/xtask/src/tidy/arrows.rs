@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("xioflow-soak", &["xioflow-kernel", "xioflow-kit"]),
-    ("xioflow-bench", &["xioflow-kernel"]),
+    ("xioflow-bench", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-storage", &["xioflow-kit"]),
     (
         "xioflow-model",
