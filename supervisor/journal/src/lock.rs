@@ -16,11 +16,18 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Fault, StorageError};
 use crate::folder::{open_plain, open_private};
 use crate::model::OwnerRole;
+use crate::owner;
+
+/// How much longer a lock is waited for whose owner has ended. It kept no lock, but a program that it was
+/// just starting has a copy of the descriptor until its exec.
+const STARTING_PROGRAM: Duration = Duration::from_secs(1);
 
 /// A note is shorter than this; a longer file is not read as one.
 const NOTE_LEN_MAX: usize = 4096;
@@ -42,6 +49,25 @@ pub struct LockNote {
     /// something which this release does not know.
     #[serde(default, deserialize_with = "known_role")]
     pub role: Option<OwnerRole>,
+}
+
+impl LockNote {
+    /// Whether the process that it names has ended, as far as can be seen from here. It says for how long
+    /// to be patient, and nothing of whose the domain is: that the lock says.
+    fn owner_has_ended(&self) -> bool {
+        let pid = i32::try_from(self.owner_pid).ok().and_then(Pid::from_raw);
+        let Some(pid) = pid.filter(|_| self.hostname == owner::hostname()) else {
+            return false;
+        };
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Err(error) => error == rustix::io::Errno::SRCH,
+            // One that nobody has waited for yet still has its number.
+            Ok(pidfd) => {
+                let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+                poll(&mut ended, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            }
+        }
+    }
 }
 
 /// A name that is not known is no reason not to read the rest.
@@ -112,12 +138,17 @@ impl DomainLock {
     /// obtained counts only if its file is still at the path; else all begins again.
     pub(crate) fn acquire(path: &Path, wait: Duration) -> Result<Self, LockError> {
         let begun = Instant::now();
+        let (mut wait, mut is_extended) = (wait, false);
         loop {
             let (file, is_new) = open_private(path).map_err(|e| storage(path, "open", e))?;
             let left = wait.saturating_sub(begun.elapsed());
             match Self::lock(path, file, is_new, left) {
                 Ok(Some(lock)) => return Ok(lock),
                 Ok(None) => {}
+                Err(LockError::Held(Some(note))) if !is_extended && note.owner_has_ended() => {
+                    is_extended = true;
+                    wait = begun.elapsed() + STARTING_PROGRAM;
+                }
                 Err(error) => {
                     // One that another holds by now is no longer ours to remove.
                     if is_new && matches!(error, LockError::Storage(_)) {
@@ -430,6 +461,39 @@ mod tests {
         drop(held);
         assert_eq!(owner_state(&path), OwnerState::Free);
         drop(copy);
+    }
+
+    /// Its copy stands for the program that an owner was starting when it was killed.
+    #[test]
+    fn a_lock_that_outlives_its_owner_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = lock_in(&folder);
+        let held = DomainLock::acquire(&path, Duration::ZERO).ok().unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let mut note = LockNote {
+            domain_id: "d".into(),
+            owner_pid: std::process::id(),
+            acquired_at: "1970-01-01T00:00:00.000Z".into(),
+            hostname: owner::hostname(),
+            role: None,
+        };
+        assert!(!note.owner_has_ended());
+        note.owner_pid = gone.id();
+        assert!(note.owner_has_ended());
+        held.write_note(&note).unwrap();
+        let begun = Instant::now();
+        let refused = DomainLock::acquire(&path, Duration::ZERO);
+        assert!(matches!(refused, Err(LockError::Held(_))));
+        assert!(begun.elapsed() >= STARTING_PROGRAM, "nobody waited");
+        thread::scope(|scope| {
+            let next = scope.spawn(|| DomainLock::acquire(&path, Duration::ZERO).is_ok());
+            drop(held);
+            assert!(next.join().unwrap());
+        });
+        // What another host says of its processes cannot be looked at here.
+        note.hostname = "elsewhere".into();
+        assert!(!note.owner_has_ended());
     }
 
     #[test]

@@ -126,11 +126,14 @@ fn myself(epoch: i64, now_ms: i64) -> Owner {
         owner_id: format!("owner-{pid}-{now_ms}-{epoch}"),
         epoch,
         pid,
-        hostname: rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned(),
+        hostname: hostname(),
         acquired_at_ms: now_ms,
         released_at_ms: None,
     }
+}
+
+/// The name of this host, for people.
+pub(crate) fn hostname() -> String {
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
 }
