@@ -183,6 +183,8 @@ impl From<DomainError> for Failure {
             DomainError::Start(_) | DomainError::Subreaper(_) => {
                 Self::of("helper_failed", Code::Internal, &error)
             }
+            DomainError::ForeignProc => Self::of("foreign_proc", Code::Internal, &error)
+                .hint("mount the /proc of this pid namespace, as `unshare --mount-proc` does"),
             DomainError::Journal(OpenError::Owned { ref owner, .. }) => {
                 let role = owner.as_ref().and_then(|note| note.role);
                 let hint = match role {

@@ -25,6 +25,11 @@ pub enum DomainError {
     /// This process cannot be made the net below its helpers.
     #[error("failed to become a child subreaper")]
     Subreaper(#[source] io::Error),
+    /// `/proc` is that of another pid namespace: what it says of a number is about somebody else.
+    #[error(
+        "/proc shows another pid namespace than the one that this process is in, so no process could be identified"
+    )]
+    ForeignProc,
     /// The journal refuses.
     #[error(transparent)]
     Journal(#[from] OpenError),

@@ -128,8 +128,8 @@ pub use prune::{
 pub use recovery::{Decision, First, LeasesAre, Verdict, preview as preview_recovery};
 pub use remote::{Arbiter, ArbiterInfo};
 pub use result::{
-    EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, Reuse, Scope,
-    SpawnFailure, StopRecord, SurvivorRecord, TreeSettlement,
+    EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, ProcessNamespaces,
+    Reuse, Scope, SpawnFailure, StopRecord, SurvivorRecord, TreeSettlement,
 };
 pub use run::{RunHandle, TaskHandle};
 pub use stdin::{Stdin, StdinWriter};

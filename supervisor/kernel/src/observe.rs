@@ -16,7 +16,7 @@ use xioflow_protocol::ProcessNote;
 
 use crate::deadline::timespec_until;
 use crate::recovery::Liveness;
-use crate::result::{PipeHolder, ProcessIdentity};
+use crate::result::{PipeHolder, ProcessIdentity, ProcessNamespaces};
 
 /// Who else has the pipe with this inode open. Processes that cannot be looked into are left out.
 pub(crate) fn pipe_holders(inode: u64, stream: Stream) -> Option<Holders> {
@@ -76,6 +76,21 @@ pub(crate) fn process_note(pid: u32) -> Option<ProcessNote> {
     ))
 }
 
+/// The namespaces in which process ids and start times have the meaning that they have here; `None` if the
+/// system does not say.
+pub(crate) fn own_namespaces() -> Option<ProcessNamespaces> {
+    let here = xioflow_facts::own_namespaces().ok()?;
+    Some(ProcessNamespaces {
+        pid: here.pid,
+        time: here.time,
+    })
+}
+
+/// Whether `/proc` is known to number processes otherwise than the system calls of this process do.
+pub(crate) fn proc_is_foreign() -> bool {
+    xioflow_facts::proc_is_ours() == Ok(false)
+}
+
 /// Looks whether a recorded process lives.
 pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     let Some(boot_id) = parse_boot_id(&recorded.boot_id) else {
@@ -85,6 +100,12 @@ pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
         Ok(now) if now != boot_id => return Liveness::OtherBoot,
         Ok(_) => {}
         Err(_) => return Liveness::CannotTell,
+    }
+    // Another boot has no namespace of this one. Within a boot, what is not found here may live there.
+    match recorded.namespaces {
+        _ if proc_is_foreign() => return Liveness::CannotTell,
+        Some(there) if own_namespaces() != Some(there) => return Liveness::Elsewhere,
+        _ => {}
     }
     let identity = xioflow_facts::Identity {
         pid: recorded.pid,
@@ -219,6 +240,7 @@ mod tests {
             pidfd_inode: me.pidfd_inode,
             os_start_time: None,
             command_fingerprint: None,
+            namespaces: own_namespaces(),
         }
     }
 
@@ -235,6 +257,29 @@ mod tests {
             ..me()
         };
         assert_eq!(liveness(&before), Liveness::OtherBoot);
+        let here = me().namespaces.unwrap();
+        let other_pids = ProcessNamespaces {
+            pid: here.pid + 1,
+            ..here
+        };
+        let other_clocks = ProcessNamespaces {
+            time: here.time.map_or(Some(1), |time| Some(time + 1)),
+            ..here
+        };
+        for other in [other_pids, other_clocks] {
+            let there = |it| ProcessIdentity {
+                namespaces: Some(other),
+                ..it
+            };
+            assert_eq!(liveness(&there(me())), Liveness::Elsewhere);
+            assert_eq!(liveness(&there(reused.clone())), Liveness::Elsewhere);
+            assert_eq!(liveness(&there(before.clone())), Liveness::OtherBoot);
+        }
+        let of_an_older_release = ProcessIdentity {
+            namespaces: None,
+            ..me()
+        };
+        assert_eq!(liveness(&of_an_older_release), Liveness::Alive);
         let damaged = ProcessIdentity {
             boot_id: "no".to_owned(),
             ..me()

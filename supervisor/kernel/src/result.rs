@@ -144,6 +144,20 @@ pub struct ProcessIdentity {
     pub os_start_time: Option<String>,
     /// SHA-256 over program and arguments: for audits, never evidence of identity.
     pub command_fingerprint: Option<String>,
+    /// In which namespaces its number and its start time mean it: those of its supervisor. Null where the
+    /// system did not say, and in records of releases that did not ask.
+    #[serde(default)]
+    pub namespaces: Option<ProcessNamespaces>,
+}
+
+/// Namespaces by the inodes that namespaces(7) gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessNamespaces {
+    /// The pid namespace.
+    pub pid: u64,
+    /// The time namespace; null where the kernel has none.
+    pub time: Option<u64>,
 }
 
 /// The environment of a command by the names of its variables. Values can be secrets and are
@@ -279,7 +293,7 @@ pub struct OperationResult {
     pub spill_error: Option<String>,
     /// Why the end cannot be proven; also what else went wrong, when the helper was lost.
     pub reason: Option<String>,
-    /// What somebody can do about that.
+    /// What somebody can do about that; null once somebody has decided.
     pub recovery_guidance: Option<String>,
     /// By which row of recovery's table an earlier owner's operation was settled, a letter; null where the
     /// supervisor that began it saw its end.

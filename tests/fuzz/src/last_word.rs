@@ -111,6 +111,7 @@ fn recorded_as(identity: &Identity) -> ProcessIdentity {
         pidfd_inode: identity.pidfd_inode,
         os_start_time: None,
         command_fingerprint: None,
+        namespaces: None,
     }
 }
 

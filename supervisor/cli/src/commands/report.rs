@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use xioflow_kernel::journal::{Outcome, TerminationReason};
+use xioflow_kernel::journal::{Adjudication, Outcome, TerminationReason};
 use xioflow_kernel::{Decision, LeasesAre, OperationResult, SurvivorRecord, Verdict};
 
 use crate::exit::Code;
@@ -104,7 +104,10 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             let reason = result.reason.as_deref().unwrap_or("its end was not seen");
             let after = wish(result);
             let mut text = format!("the end of operation {id}{after} cannot be proven: {reason}");
-            if let Some(guidance) = &result.recovery_guidance {
+            if let Some(decided) = &result.adjudication {
+                let Adjudication { verdict, actor, .. } = decided;
+                write!(text, "\n  adjudicated: {verdict} by {actor:?}").ok();
+            } else if let Some(guidance) = &result.recovery_guidance {
                 write!(text, "\n  hint: {guidance}").ok();
             }
             Some(text)

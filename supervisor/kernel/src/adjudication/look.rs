@@ -51,6 +51,11 @@ impl Look {
             sight.note_other_boot(result.as_ref());
             return sight.finish();
         }
+        if [&root, &holder].into_iter().flatten().any(is_elsewhere) {
+            let why = "it was started in another pid or time namespace, where this has to be asked";
+            sight.unclear.push(why.to_owned());
+            return sight.finish();
+        }
         if let Some(holder) = &holder {
             observe::wait_gone(holder, HOLDER_PATIENCE);
         }
@@ -159,7 +164,7 @@ impl Sight {
                 let why = format!("process {} cannot be looked at", party.pid);
                 self.unclear.push(why);
             }
-            Liveness::Unreaped | Liveness::Gone | Liveness::OtherBoot => {}
+            Liveness::Unreaped | Liveness::Gone | Liveness::OtherBoot | Liveness::Elsewhere => {}
         }
         Some(now)
     }
@@ -207,6 +212,10 @@ impl Sight {
             None => {}
         }
     }
+}
+
+fn is_elsewhere(party: &ProcessIdentity) -> bool {
+    observe::liveness(party) == Liveness::Elsewhere
 }
 
 /// Whether survivors are counted that are not listed.

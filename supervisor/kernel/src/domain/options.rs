@@ -16,6 +16,7 @@ use crate::error::{DomainError, ExecuteError};
 use crate::flight::Flights;
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
+use crate::observe;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
 use crate::prune;
 use crate::recovery;
@@ -240,6 +241,10 @@ impl DomainOptions {
     }
 
     fn own(&self, folder: PathBuf, wait: Duration) -> Result<Domain, DomainError> {
+        // Before anything is changed. Everything that is told of a process would be told of another.
+        if observe::proc_is_foreign() {
+            return Err(DomainError::ForeignProc);
+        }
         let program = match &self.helper {
             Some(program) => program.clone(),
             None => find_helper()?,

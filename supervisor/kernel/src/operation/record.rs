@@ -342,6 +342,7 @@ fn plain_identity(identity: &Identity) -> ProcessIdentity {
         pidfd_inode: identity.pidfd_inode,
         os_start_time: clock::start_text(identity.start_ticks),
         command_fingerprint: None,
+        namespaces: observe::own_namespaces(),
     }
 }
 

@@ -72,6 +72,10 @@ pub fn stored_result(
             source,
         })?;
     result.adjudication.clone_from(&operation.adjudication);
+    if result.adjudication.is_some() {
+        // It says what to do until somebody has decided, and that the leases are kept until then.
+        result.recovery_guidance = None;
+    }
     for output in outputs {
         let mut output = output.clone();
         let kept = read_back(&mut output, artifacts, limit);

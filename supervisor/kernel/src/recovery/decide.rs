@@ -173,7 +173,12 @@ impl Sight {
         };
         let holder = seen(recorded.holder, observed.holder);
         let root = seen(recorded.root, observed.root);
-        let of_this_boot = |it| matches!(it, Liveness::Alive | Liveness::Unreaped | Liveness::Gone);
+        let of_this_boot = |it| {
+            matches!(
+                it,
+                Liveness::Alive | Liveness::Unreaped | Liveness::Gone | Liveness::Elsewhere
+            )
+        };
         // Both were started by one owner, so one boot cannot be right for one of them only.
         let unlikely = of_this_boot(holder)
             || of_this_boot(root)
@@ -288,7 +293,9 @@ fn nothing_seen(recorded: &Recorded, observed: &Observed, holder: Liveness) -> C
         _ if recorded.provenance == Provenance::OtherMachine => Case::Foreign,
         (Word::Unusable, _) => Case::UnusableWord,
         (_, Liveness::Gone | Liveness::Unreaped) => Case::HolderGone,
-        (_, Liveness::Alive | Liveness::OtherBoot | Liveness::CannotTell) => Case::Unknown,
+        (_, Liveness::Alive | Liveness::OtherBoot | Liveness::Elsewhere | Liveness::CannotTell) => {
+            Case::Unknown
+        }
     }
 }
 

@@ -148,7 +148,12 @@ impl Row<'_> {
         let looks = [self.holder(), self.root()];
         let says = |wanted: &[Liveness]| looks.iter().flatten().any(|it| wanted.contains(it));
         says(&[Liveness::OtherBoot])
-            && !says(&[Liveness::Alive, Liveness::Unreaped, Liveness::Gone])
+            && !says(&[
+                Liveness::Alive,
+                Liveness::Unreaped,
+                Liveness::Gone,
+                Liveness::Elsewhere,
+            ])
             && self.recorded.provenance != Provenance::OtherMachine
     }
 
@@ -336,6 +341,11 @@ fn each_case_by_an_example() {
         ('G', recorded, observed),
         ('G', recorded, tried(Attempt::NothingFound)),
         ('H', recorded, seen(Liveness::CannotTell, Liveness::Gone)),
+        (
+            'H',
+            recorded,
+            seen(Liveness::Elsewhere, Liveness::Elsewhere),
+        ),
         ('I', of(OperationKind::Rollback), observed),
         ('J', recorded, with(said(Fate::NeverRan, true))),
         ('K', recorded, with(said(Fate::NotExecuted, true))),

@@ -72,7 +72,7 @@ fn may_be_written(operation: &Operation) -> bool {
     };
     matches!(
         observe::liveness(&holder),
-        Liveness::Alive | Liveness::CannotTell
+        Liveness::Alive | Liveness::Elsewhere | Liveness::CannotTell
     )
 }
 

@@ -73,6 +73,9 @@ pub enum Liveness {
     Gone,
     /// It belongs to an earlier boot.
     OtherBoot,
+    /// It belongs to this boot and to another pid or time namespace, where its number and its start time mean
+    /// something else than here. Nothing that is found here tells of it.
+    Elsewhere,
     /// The system does not say.
     CannotTell,
 }
@@ -80,11 +83,12 @@ pub enum Liveness {
 #[cfg(any(test, feature = "rules"))]
 impl Liveness {
     /// Every answer.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Alive,
         Self::Unreaped,
         Self::Gone,
         Self::OtherBoot,
+        Self::Elsewhere,
         Self::CannotTell,
     ];
 }
@@ -96,6 +100,7 @@ impl fmt::Display for Liveness {
             Self::Unreaped => "has ended, and nobody has waited for it",
             Self::Gone => "is gone",
             Self::OtherBoot => "belongs to an earlier boot",
+            Self::Elsewhere => "belongs to another pid or time namespace",
             Self::CannotTell => "cannot be looked at",
         })
     }

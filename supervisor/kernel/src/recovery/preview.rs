@@ -25,8 +25,11 @@ pub fn preview(journal: &impl Query, folder: &Path) -> Result<Vec<Decision>, Exe
     let mut decisions = Vec::new();
     for operation in journal.unfinished()? {
         let mut unfinished = Unfinished::new(operation, journal, &holders, &origin)?;
+        // What is found, before it is pretended that anything was done.
+        let evidence = unfinished.evidence();
         let first = pretend(&mut unfinished);
         let (_, mut decision) = settle::conclude(&unfinished, &origin);
+        decision.evidence = evidence;
         decision.first = first;
         let len = |stream| stored_len(&artifacts, &decision.operation_id, stream);
         (decision.stdout_bytes, decision.stderr_bytes) = (len(Stream::Stdout), len(Stream::Stderr));

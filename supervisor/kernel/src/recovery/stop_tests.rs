@@ -25,6 +25,7 @@ fn leader() -> (Child, ProcessIdentity) {
         pidfd_inode: found.pidfd_inode,
         os_start_time: None,
         command_fingerprint: None,
+        namespaces: None,
     };
     (child, identity)
 }

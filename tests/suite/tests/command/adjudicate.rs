@@ -83,6 +83,11 @@ fn a_decision_frees_the_leases_and_is_told_everywhere() {
         );
         assert_eq!(shown["adjudication"], decided["adjudication"]);
         assert_eq!(shown["result"]["adjudication"], decided["adjudication"]);
+        assert_eq!(
+            shown["result"]["recoveryGuidance"],
+            Value::Null,
+            "there is nothing left to do"
+        );
         let listed = stage.xioflow().arg("list").finish();
         assert!(
             String::from_utf8_lossy(&listed.stdout).contains("lost  ")

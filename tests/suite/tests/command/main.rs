@@ -17,6 +17,7 @@ mod input;
 mod logs;
 mod loss;
 mod merge;
+mod namespaces;
 mod options;
 mod output;
 mod prune;

@@ -27,7 +27,7 @@ fn processes(stage: &Stage, id: &str) -> [u32; 2] {
     })
 }
 
-fn signal(pid: u32, signal: Signal) {
+pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
     kill_process(pid, signal).expect("it lives");
 }
@@ -147,6 +147,10 @@ fn what_nobody_saw_waits_for_a_person_as_long_as_nobody_has_decided() {
         let told = people(&dry);
         assert!(told.contains("operation lost "), "{told}");
         assert!(told.contains("  evidence:"), "{told}");
+        assert!(
+            !told.contains("has ended all of it"),
+            "nothing was done yet: {told}"
+        );
         assert!(told.contains("its leases are kept\n"), "{told}");
         assert!(wait::is_alive(command), "a preview signals nobody");
         assert!(content(stage) == before, "a byte has changed");

@@ -201,6 +201,7 @@ pub(crate) fn identity_of(pid: u32) -> ProcessIdentity {
         pidfd_inode: pidfd_inode(pid),
         os_start_time: None,
         command_fingerprint: None,
+        namespaces: None,
     }
 }
 

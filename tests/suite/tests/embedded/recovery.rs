@@ -83,6 +83,7 @@ fn gone() -> ProcessIdentity {
         pidfd_inode: None,
         os_start_time: None,
         command_fingerprint: None,
+        namespaces: None,
     }
 }
 
