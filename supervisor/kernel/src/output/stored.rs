@@ -328,7 +328,7 @@ fn is_done(journal: &impl Query, operation_id: &str) -> Result<bool, OutputError
 
 /// Opens a stored file. What the record calls it is believed only as far as it is the name of a file in that
 /// folder: somebody may have written to the database.
-fn open_artifact(name: &str, path: &Path) -> io::Result<File> {
+pub(super) fn open_artifact(name: &str, path: &Path) -> io::Result<File> {
     if is_file_name(OsStr::new(name)) {
         return plain_file::open(path);
     }

@@ -1,6 +1,5 @@
 //! Holds a stored file against its record: there, as long, and the same bytes. Reads only.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -9,8 +8,7 @@ use sha2::{Digest, Sha256};
 use xioflow_journal::Output;
 
 use super::digest::hex;
-use super::folder::is_file_name;
-use crate::plain_file;
+use super::stored::open_artifact;
 
 /// What is read at once.
 const READ_LEN: usize = 256 * 1024;
@@ -66,11 +64,7 @@ pub fn check_stored_file(
     read: &mut dyn FnMut(u64),
 ) -> StoredFileState {
     let name = output.artifact.as_deref().unwrap_or_default();
-    if !is_file_name(OsStr::new(name)) {
-        let what = "its record names no file of this folder";
-        return StoredFileState::Unreadable(io::Error::other(what));
-    }
-    match plain_file::open(&artifacts.join(name)) {
+    match open_artifact(name, &artifacts.join(name)) {
         Ok(file) => compare(file, output, read).unwrap_or_else(StoredFileState::Unreadable),
         Err(error) if error.kind() == io::ErrorKind::NotFound => StoredFileState::Missing,
         Err(error) => StoredFileState::Unreadable(error),
