@@ -20,19 +20,22 @@ pub(crate) use run::{Descendants, Driver, RunArgs};
 pub(crate) use settle::{AdjudicateArgs, RecoverArgs, Verdict};
 
 const HELP: &str = "\
-Exit status of run, attach, cancel, shutdown, recover, adjudicate and prune: their own pages, such as
-`xioflow run --help`. Of the others:
+Exit status of run, attach, cancel, shutdown, recover, adjudicate and prune: their own pages, such
+as `xioflow run --help`. Of the others:
   0   done                            1   no such operation; doctor: not ready
   64  usage                           70  not printed whole, or an internal error
   73  there is no domain, or it cannot be opened or read
   75  the domain is held by somebody else";
+
+/// How long the lines of help are at most, those that are laid out by hand among them.
+const LINE_MAX: usize = 100;
 
 /// Runs commands under supervision: the whole process tree is held, every outcome is recorded.
 #[derive(Debug, Parser)]
 #[command(
     name = "xioflow",
     version,
-    max_term_width = 100,
+    max_term_width = LINE_MAX,
     after_help = HELP,
     subcommand_required = true
 )]
@@ -138,6 +141,23 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_that_is_laid_out_by_hand_fits_its_lines() {
+        let mut command = Cli::command();
+        command.build();
+        let of_verbs = command
+            .get_subcommands()
+            .filter_map(clap::Command::get_after_help);
+        for help in of_verbs.chain(command.get_after_help()) {
+            for line in help.to_string().lines() {
+                assert!(
+                    line.chars().count() <= LINE_MAX,
+                    "it is broken elsewhere: {line}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -8,9 +8,10 @@ use crate::duration::parse_duration;
 use crate::size::parse_size;
 
 const PRUNE_HELP: &str = "\
-Removed are files of stored output, never records: `show` and `list` say what they did, with the length and the hash
-of what was printed. Output stays while its operation is unfinished, or indeterminate and not adjudicated, or
-while its Run is open. Names that nothing in the record explains stay as well, and are listed.
+Removed are files of stored output, never records: `show` and `list` say what they did, with the
+length and the hash of what was printed. Output stays while its operation is unfinished, or
+indeterminate and not adjudicated, or while its Run is open. Names that nothing in the record
+explains stay as well, and are listed.
 
 Exit status:
   0   done

@@ -7,30 +7,40 @@ use clap::{Args, ValueEnum};
 use crate::duration::parse_duration;
 
 const RECOVER_HELP: &str = "\
-What an owner that died has left is settled by evidence: what its helpers saw, and whether the recorded processes live.
-Processes of it that can be identified are ended; nothing is run again, and a second time changes nothing. The same
-happens whenever a domain is opened to run something; this verb does only that, and says why.
+What an owner that died has left is settled by evidence: what its helpers saw, and whether the
+recorded processes live. Processes of it that can be identified are ended; nothing is run again, and
+a second time changes nothing. The same happens whenever a domain is opened to run something; this
+verb does only that, and says why.
 
 Exit status:
   0   nothing waits for anybody, whether or not there was something to settle
   79  an operation waits for a person to decide (`xioflow adjudicate`), whenever it was left
   75  somebody else owns the domain, and has no report to show
-With --dry-run, 0 and 79 are about what would be.";
+With --dry-run, 0 and 79 are about what would be.
+
+Examples:
+  xioflow recover --dry-run
+  xioflow recover --json | jq '.waiting[].operationId'";
 
 const ADJUDICATE_HELP: &str = "\
 Verdicts:
-  confirmed_stopped       nothing of it runs any more. Refused while a process of it is seen to live, and where
-                          that cannot be told
-  abandon_with_residuals  whatever may still run of it is nobody's business; what is seen to live is recorded
+  confirmed_stopped       nothing of it runs any more. Refused while a process of it is seen to
+                          live, and where that cannot be told
+  abandon_with_residuals  whatever may still run of it is nobody's business; what is seen to live
+                          is recorded
 
-It frees the leases that the operation has kept, and happens once. The operation stays indeterminate: what became of
-it was not seen.
+It frees the leases that the operation has kept, and happens once. The operation stays
+indeterminate, since what became of it was not seen, and its id runs nothing any more.
 
 Exit status:
   0   recorded
   1   there is no such operation, or it was adjudicated before, or its end is known
   75  somebody else owns the domain, and takes no requests
-  79  refused: something of it lives, or that cannot be told";
+  79  refused: something of it lives, or that cannot be told
+
+Examples:
+  xioflow recover                                           what waits, why, and what to look for
+  xioflow adjudicate deploy-1f3a confirmed_stopped --actor ada --note 'looked with ps'";
 
 #[derive(Debug, Args)]
 #[command(after_help = RECOVER_HELP)]
