@@ -73,7 +73,7 @@ fn a_domain_that_is_well_is_called_sound_also_beside_its_owner() {
             .finish();
         let said = String::from_utf8_lossy(&people.assert_code(0).stdout).into_owned();
         assert!(
-            said.contains("✓ stored output            ready        1 files, 106.3 KiB"),
+            said.contains("✓ stored output            ready        1 file, 106.3 KiB"),
             "{said}"
         );
         assert!(said.contains("\nThis domain is sound ("), "{said}");
@@ -140,7 +140,7 @@ fn what_an_owner_left_and_what_waits_for_a_decision_come_with_their_commands() {
     started.wait_for_output(b"up");
     let (finished, document) = doctor(&stage);
     finished.assert_code(0);
-    assert_verdict(&document, "unfinished", "ready", "1 run: it's $HOME");
+    assert_verdict(&document, "unfinished", "ready", "1 runs: it's $HOME");
     started.signal(Signal::KILL);
     drop(started.finish());
     let (_, document) = doctor(&stage);
@@ -148,7 +148,7 @@ fn what_an_owner_left_and_what_waits_for_a_decision_come_with_their_commands() {
         &document,
         "unfinished",
         "weaker",
-        "1 were left by an owner that is gone",
+        "1 was left by an owner that is gone",
     );
     let remedy = check(&document, "unfinished")["remedy"]
         .as_str()

@@ -1,5 +1,6 @@
 //! Stored output: each file against its record, and what else lies among them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use xioflow_kernel::{PruneOptions, Pruned, StoredFileState, check_stored_file, p
 
 use super::super::report::{Finding, with_causes};
 use super::unsettled::cannot_read;
-use super::{NAMED_MAX, Progress, quoted, said};
+use super::{NAMED_MAX, Progress, counted, quoted, quoted_word, said};
 use crate::output::printable;
 use crate::size::format_size;
 
@@ -38,18 +39,33 @@ pub(super) fn stored(reader: &Reader, progress: &mut dyn Progress) -> Finding {
         "wrongTotal": files.wrong_total,
         "wrong": files.wrong,
     });
-    let all = format!("{} files, {}", files.total, format_size(files.bytes));
+    let all = format!(
+        "{}, {}",
+        counted(files.total, "file"),
+        format_size(files.bytes)
+    );
     let finding = match files.wrong_total {
         0 => Finding::ready(format!("{all}: each is what was recorded")),
         wrong => {
             let names = said(&files.wrong_names, wrong);
             Finding::missing(format!("{wrong} of {all}: {names}"))
+                .with_remedy(files.look_at(reader.dir().root()))
         }
     };
     finding.with_facts(facts)
 }
 
 impl Files {
+    /// Nothing here can bring back what is gone; whoever has a copy of the file can tell that it is the right one.
+    fn look_at(&self, folder: &Path) -> Option<String> {
+        let id = self.wrong.first()?["operationId"].as_str()?;
+        Some(format!(
+            "xioflow --domain {} show {}   # has the hash and the length; only a copy of the file brings it back",
+            quoted(folder),
+            quoted_word(&printable(id))
+        ))
+    }
+
     fn check_all(&mut self, reader: &Reader, progress: &mut dyn Progress) -> Result<(), ReadError> {
         let artifacts = reader.dir().artifacts();
         let mut after = None;

@@ -10,6 +10,7 @@ mod record;
 mod rest;
 mod unsettled;
 
+use std::fmt::Display;
 use std::path::Path;
 
 use xioflow_kernel::journal::Reader;
@@ -106,6 +107,12 @@ pub(crate) fn examine_domain(folder: &Path, progress: &mut dyn Progress) -> Repo
     Report::new(Subject::Domain, checks)
 }
 
+/// How many there are of what has this name when it is one.
+fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Some names for a sentence, and how many more there are.
 fn said(names: &[String], total: u64) -> String {
     let mut said = names
@@ -146,6 +153,13 @@ mod tests {
         assert_eq!(quoted_word("$(rm -rf ~)"), "'$(rm -rf ~)'");
         assert_eq!(quoted_word("it's"), r"'it'\''s'");
         assert_eq!(quoted_word(""), "''");
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(counted(0_u64, "file"), "0 files");
+        assert_eq!(counted(1_u64, "file"), "1 file");
+        assert_eq!(counted(2_i64, "event"), "2 events");
     }
 
     #[test]

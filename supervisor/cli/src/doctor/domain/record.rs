@@ -8,7 +8,7 @@ use xioflow_kernel::journal::{
 };
 
 use super::super::report::{Finding, with_causes};
-use super::{quoted, said};
+use super::{counted, quoted, said};
 use crate::output::printable;
 
 pub(super) fn database(folder: &Path, opened: Result<&Reader, &ReadError>) -> Finding {
@@ -19,16 +19,17 @@ pub(super) fn database(folder: &Path, opened: Result<&Reader, &ReadError>) -> Fi
 }
 
 fn readable(reader: &Reader) -> Finding {
-    let counted = reader
+    let asked = reader
         .counts()
         .and_then(|counts| Ok((counts, reader.last_seq()?)));
-    let (counts, last_seq) = match counted {
-        Ok(counted) => counted,
+    let (counts, last_seq) = match asked {
+        Ok(answers) => answers,
         Err(error) => return unreadable(reader.dir().root(), &error),
     };
     let detail = format!(
-        "{} operations and {last_seq} events can be read",
-        counts.total
+        "{} and {} can be read",
+        counted(counts.total, "operation"),
+        counted(last_seq, "event")
     );
     Finding::ready(detail).with_facts(json!({
         "operations": counts.total,

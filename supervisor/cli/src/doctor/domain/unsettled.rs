@@ -21,10 +21,12 @@ pub(super) fn unfinished(reader: &Reader) -> Finding {
     let finding = match (total, reader.owner_state()) {
         (0, _) => Finding::ready("none"),
         (_, OwnerState::Held { .. }) => {
-            Finding::ready(format!("{total} run: {}", said(&names, total)))
+            let run = if total == 1 { "runs" } else { "run" };
+            Finding::ready(format!("{total} {run}: {}", said(&names, total)))
         }
         (_, _) => Finding::weaker(format!(
-            "{total} were left by an owner that is gone: {}",
+            "{total} {} left by an owner that is gone: {}",
+            if total == 1 { "was" } else { "were" },
             said(&names, total)
         ))
         .with_remedy(Some(format!(
@@ -81,11 +83,15 @@ fn undecided(reader: &Reader) -> Result<Finding, ReadError> {
         .take(super::SAID_MAX)
         .map(|it| {
             let id = quoted_word(&printable(&it.id));
-            format!("xioflow --domain {at} adjudicate {id} confirmed_stopped --actor NAME   # look first: xioflow show")
+            format!(
+                "xioflow --domain {at} show {id}   # says what to look for; when nothing of it runs any more:\n\
+                 xioflow --domain {at} adjudicate {id} confirmed_stopped --actor NAME"
+            )
         })
         .collect();
     Ok(Finding::weaker(format!(
-        "{total} wait for a decision: {}",
+        "{total} {} for a decision: {}",
+        if total == 1 { "waits" } else { "wait" },
         said(&names, total)
     ))
     .with_facts(facts)
