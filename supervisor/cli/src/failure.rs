@@ -232,7 +232,10 @@ impl From<ExecuteError> for Failure {
                 Self::of("recovery_required", Code::Indeterminate, &error)
             }
             ExecuteError::ResourceConflict { holder, .. } => {
-                let hint = format!("--wait 30s waits for it; `xioflow show {holder}` says who has it");
+                let hint = format!(
+                    "--wait 30s waits for it, as long as it runs; `xioflow show {holder}` says whether it does, and \
+                     what to do where its end is not known"
+                );
                 Self::of("resource_conflict", Code::Busy, &error).hint(hint)
             }
             // This program stops waiting only when it is told to.

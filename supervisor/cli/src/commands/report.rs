@@ -107,6 +107,8 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             if let Some(decided) = &result.adjudication {
                 let Adjudication { verdict, actor, .. } = decided;
                 write!(text, "\n  adjudicated: {verdict} by {actor:?}").ok();
+                // The decision changes nothing about what the id stands for.
+                text += "\n  hint: to run the command after all, give it another --op";
             } else if let Some(guidance) = &result.recovery_guidance {
                 write!(text, "\n  hint: {guidance}").ok();
             }

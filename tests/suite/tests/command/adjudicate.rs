@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use xioflow_kit::{Deadline, Finished, Stage, each_user, wait};
 
-use crate::recover::leave_unknown;
+use crate::recover::{again_unknown, leave_unknown};
 use crate::{assert_fields, run, run_alone};
 
 const LEASE: &str = "port:8080";
@@ -131,6 +131,26 @@ fn a_decision_frees_the_leases_and_is_told_everywhere() {
             again.assert_complains("confirmed_stopped by \"jo\"");
         }
         stage.xioflow().arg("recover").finish().assert_code(0);
+    });
+}
+
+#[test]
+fn asked_for_again_it_says_that_it_was_decided_and_what_to_do() {
+    each_user(|stage| {
+        leave_waiting(stage, "lost");
+        let again = || {
+            let finished = again_unknown(stage, "lost", LEASE).finish();
+            finished.assert_code(79).assert_stdout("out\n");
+            finished
+        };
+        let before = again();
+        before.assert_complains("xioflow adjudicate lost confirmed_stopped");
+        adjudicate(stage, &["lost", "confirmed_stopped"]).assert_code(0);
+        let after = again();
+        after.assert_complains("adjudicated: confirmed_stopped by \"jo\"");
+        after.assert_complains("give it another --op");
+        let said = String::from_utf8_lossy(&after.stderr);
+        assert!(!said.contains("xioflow adjudicate"), "{said}");
     });
 }
 

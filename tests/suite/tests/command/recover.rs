@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use xioflow_kit::{Deadline, Finished, Stage, each_user, wait};
+use xioflow_kit::{Deadline, Finished, Run, Stage, each_user, wait};
 
 use crate::{assert_fields, run, run_alone, shell, text};
 
@@ -46,10 +46,8 @@ pub(crate) fn leave_settled(stage: &Stage, id: &str) {
 /// Leaves an operation whose owner and helper were killed at once, so that nobody has seen its end. Its command
 /// lives, and holds a lease. Returns the command's process id.
 pub(crate) fn leave_unknown(stage: &Stage, id: &str, lease: &str) -> u32 {
-    let ready = stage.path(format!("ready-{id}"));
-    let script = format!("echo out; : > {}; exec sleep 600", text(&ready));
-    let options = ["--op", id, "--lease", lease];
-    let started = run_alone(stage, &options, &shell(&script)).start();
+    let ready = ready(stage, id);
+    let started = again_unknown(stage, id, lease).start();
     wait::file(&ready, Deadline::usual());
     let [helper, command] = processes(stage, id);
     stage.watch(&[command]);
@@ -61,6 +59,16 @@ pub(crate) fn leave_unknown(stage: &Stage, id: &str, lease: &str) -> u32 {
     assert!(wait::pid_gone(helper, Deadline::usual()));
     assert!(wait::is_alive(command));
     command
+}
+
+/// The same submission as that of [`leave_unknown`].
+pub(crate) fn again_unknown<'a>(stage: &'a Stage, id: &str, lease: &str) -> Run<'a> {
+    let script = format!("echo out; : > {}; exec sleep 600", text(&ready(stage, id)));
+    run_alone(stage, &["--op", id, "--lease", lease], &shell(&script))
+}
+
+fn ready(stage: &Stage, id: &str) -> PathBuf {
+    stage.path(format!("ready-{id}"))
 }
 
 /// Every file of the domain that SQLite does not need to read it.
