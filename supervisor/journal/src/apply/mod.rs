@@ -131,7 +131,7 @@ pub enum Rejected {
         outcome: Outcome,
     },
     /// Only an operation whose end could not be proven can be adjudicated.
-    #[error("the operation {operation_id:?} is {}, so there is nothing to adjudicate", outcome.map_or_else(|| status.as_str(), Outcome::as_str))]
+    #[error("the operation {operation_id:?} is recorded as {}, so there is nothing to adjudicate", outcome.map_or_else(|| status.as_str(), Outcome::as_str))]
     NotIndeterminate {
         /// The operation.
         operation_id: String,

@@ -49,7 +49,7 @@ pub enum AdjudicateError {
         operation_id: String,
     },
     /// The operation's end is known, or is still to come.
-    #[error("the operation {operation_id:?} is {}, so there is nothing to adjudicate", outcome.map_or_else(|| status.as_str(), Outcome::as_str))]
+    #[error("the operation {operation_id:?} is recorded as {}, so there is nothing to adjudicate", outcome.map_or_else(|| status.as_str(), Outcome::as_str))]
     NotIndeterminate {
         /// The operation.
         operation_id: String,

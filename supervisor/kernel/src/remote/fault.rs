@@ -253,12 +253,12 @@ mod tests {
             (
                 kind::NOT_INDETERMINATE,
                 json!({ "status": "done", "outcome": "failed" }),
-                "is failed, so",
+                "recorded as failed, so",
             ),
             (
                 kind::NOT_INDETERMINATE,
                 json!({ "status": "active", "outcome": null }),
-                "is active, so",
+                "recorded as active, so",
             ),
             (
                 kind::ALREADY_ADJUDICATED,
