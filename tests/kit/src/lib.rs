@@ -4,6 +4,7 @@
 //! programs, a cleared environment, and a check at its end that nothing it caused is left. A
 //! [`Run`] is one command in it, with a deadline and a report for a person when it goes wrong.
 //! A [`Holder`] is the real helper at the other end of a socket, for tests that speak frames.
+//! [`Chance`] chooses from a seed that is printed; [`strace`] says whether there is one.
 //!
 //! ```no_run
 //! let stage = xioflow_kit::Stage::new();
@@ -17,13 +18,16 @@
 
 #![forbid(unsafe_code)]
 
+mod chance;
 mod holder;
 mod leftovers;
 mod run;
 mod stage;
+pub mod strace;
 mod terminal;
 pub mod wait;
 
+pub use chance::Chance;
 pub use holder::{Holder, Order, Received};
 pub use run::{Finished, Run, Started};
 pub use stage::{

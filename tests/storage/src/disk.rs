@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Component, Path, PathBuf};
 
-use crate::random::Chance;
+use xioflow_kit::Chance;
 
 /// A change, by the path that the file has at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -56,12 +56,14 @@ impl Plan {
                 .collect()
         });
         let mut skipped = Vec::new();
-        if traced::strace().is_some() {
+        if xioflow_kit::strace::is_there() {
             let stepped = wanted.iter().filter(|it| STEPPED.contains(&it.name));
             all.extend(stepped.map(|it| steps(place, it)));
         } else {
-            skipped
-                .push("helpers are not killed at each of their system calls: no strace".to_owned());
+            skipped.push(
+                "helpers are not killed at each of their system calls: no strace that may trace"
+                    .to_owned(),
+            );
         }
         let total: usize = all.iter().map(Vec::len).sum::<usize>() + LIES.len();
         let mut cases: Vec<Case> = all

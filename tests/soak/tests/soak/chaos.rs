@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use xioflow_kit::Chance;
 
-use crate::chance::Chance;
 use crate::ground::Ground;
 use crate::victims::{self, Victim};
 use crate::worker::no_panic;

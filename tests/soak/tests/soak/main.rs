@@ -2,14 +2,13 @@
 //! random, and the disk is full now and then. At the end everything is on record, and nothing else is left.
 //!
 //! `worker` is one client, `chaos` whoever kills, `settler` the person who settles what cannot be proven,
-//! `verdict` what has to hold at the end. `chance` gives all of them the same dice, from a seed that is printed.
+//! `verdict` what has to hold at the end. All of them have their dice from one seed, which is printed.
 
 #![expect(
     clippy::print_stderr,
     reason = "seeds and figures are for whoever looks into a test"
 )]
 
-mod chance;
 mod chaos;
 mod disk;
 mod ground;
@@ -21,9 +20,8 @@ mod worker;
 use std::thread;
 use std::time::Duration;
 
-use xioflow_kit::{Stage, running_as_root};
+use xioflow_kit::{Chance, Stage, running_as_root};
 
-use chance::Chance;
 use ground::Ground;
 
 /// How long it goes on for each user, in seconds, without [`SECONDS_VARIABLE`].
@@ -40,9 +38,9 @@ const CLIENTS_VARIABLE: &str = "XIOFLOW_TEST_CLIENTS";
 fn nothing_is_lost_whatever_is_killed() {
     let seed = Chance::seed();
     thread::scope(|scope| {
-        let privileged = scope.spawn(|| soak(&Stage::new(), Chance::new(seed)));
+        let privileged = scope.spawn(|| soak(&Stage::new(), Chance::of(seed)));
         if running_as_root() {
-            soak(&Stage::ordinary(), Chance::new(seed ^ 1));
+            soak(&Stage::ordinary(), Chance::of(seed ^ 1));
         }
         privileged.join().expect("the other user's part has held");
     });

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use xioflow_kit::{Finished, Run};
+use xioflow_kit::{Chance, Finished, Run};
 
-use crate::chance::Chance;
 use crate::ground::{Ground, text};
 
 /// How often an operation is asked for that was not answered, before its client gives up.

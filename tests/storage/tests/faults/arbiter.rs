@@ -3,8 +3,7 @@
 
 use std::fs;
 
-use xioflow_kit::{Deadline, Stage, running_as_root, wait};
-use xioflow_storage::strace;
+use xioflow_kit::{Deadline, Stage, running_as_root, strace, wait};
 
 use crate::world::World;
 

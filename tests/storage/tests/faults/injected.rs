@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use xioflow_kit::Stage;
-use xioflow_storage::random::{Chance, SEED_VARIABLE};
-use xioflow_storage::strace;
+use xioflow_kit::{Chance, Stage, strace};
 use xioflow_storage::trace::{self, Line};
 
 use crate::world::World;
@@ -67,9 +65,7 @@ fn calls_fail(is_there: bool) {
         return;
     }
     let stage = Stage::new();
-    let seed = Chance::seed();
-    eprintln!("{SEED_VARIABLE}={seed}");
-    let mut chance = Chance::of(seed);
+    let mut chance = Chance::new();
     let mut failed = 0;
     for (call, errors) in CALLS {
         let calls: Vec<usize> = (1..=count(&stage, call, is_there)).collect();

@@ -1,7 +1,6 @@
 //! Storage fails while the helper of a killed supervisor writes its last word.
 
-use xioflow_kit::{Stage, running_as_root};
-use xioflow_storage::strace;
+use xioflow_kit::{Stage, running_as_root, strace};
 
 use crate::world::World;
 

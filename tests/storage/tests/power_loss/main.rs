@@ -15,11 +15,9 @@ mod scenario;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use xioflow_kit::{Stage, running_as_root};
+use xioflow_kit::{Chance, Stage, running_as_root, strace};
 use xioflow_storage::disk::{Disk, Survival, outline};
-use xioflow_storage::random::{Chance, SEED_VARIABLE};
 use xioflow_storage::recording::{Event, What};
-use xioflow_storage::strace;
 
 use check::Facts;
 use record::Recorded;
@@ -78,9 +76,7 @@ fn power_fails_in(scenario: &Scenario) {
     }
     let stage = Stage::new();
     let recorded = record::record(&stage, scenario);
-    let seed = Chance::seed();
-    eprintln!("{SEED_VARIABLE}={seed}");
-    let mut chance = Chance::of(seed);
+    let mut chance = Chance::new();
     let cuts = cuts(&recorded, &mut chance);
     let looked = fail_at(&stage, scenario, &recorded, &cuts, &mut chance);
     eprintln!(

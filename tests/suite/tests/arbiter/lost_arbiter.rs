@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use xioflow_kernel::journal::{Operation, OperationStatus, Outcome, OwnerState, Query, Reader};
 use xioflow_kernel::{Domain, DomainError, ExecuteError};
-use xioflow_kit::{Deadline, Stage, each_user, wait};
+use xioflow_kit::{Chance, Deadline, Stage, each_user, wait};
 
 use crate::client::{Orders, said, say, shell, start, total};
-use crate::moments::Moments;
 use crate::{number, record, recorded};
 
 /// How often it is killed; `XIOFLOW_TEST_KILLS` says otherwise.
@@ -94,7 +93,7 @@ fn a_killed_arbiter_leaves_answers_and_nothing_else() {
                 start(stage, "persistent", &orders, PATIENCE)
             })
             .collect();
-        let mut moments = Moments::new();
+        let mut moments = Chance::new();
         let mut last = None;
         for _ in 0..number("XIOFLOW_TEST_KILLS", KILLS) {
             last = Some(kill_next(stage, last, moments.within(MOMENTS)));

@@ -10,10 +10,9 @@ use rustix::process::Signal;
 use serde_json::json;
 use xioflow_kernel::journal::{Operation, OperationStatus, Outcome, Query, Stream};
 use xioflow_kernel::{Attachment, Domain, DomainOptions, Piece};
-use xioflow_kit::{Deadline, Stage, wait};
+use xioflow_kit::{Chance, Deadline, Stage, wait};
 
 use crate::client::{Orders, say, shell, start};
-use crate::moments::Moments;
 use crate::serving::Serving;
 use crate::{number, record, recorded};
 
@@ -59,7 +58,7 @@ struct Victim {
 fn killed_clients_lose_what_only_they_wait_for_and_nothing_else() {
     let stage = Stage::new();
     let kills = number("XIOFLOW_TEST_KILLS", KILLS);
-    let (arbiter, mut moments) = (serve(&stage), Moments::new());
+    let (arbiter, mut moments) = (serve(&stage), Chance::new());
     let victims: Vec<_> = (0..kills)
         .map(|turn| kill_one(&stage, turn, &mut moments))
         .collect();
@@ -98,7 +97,7 @@ fn serve(stage: &Stage) -> Serving<'_> {
 }
 
 /// Kills a client: half of them at any moment from their first, the others once their operation runs.
-fn kill_one(stage: &Stage, turn: usize, moments: &mut Moments) -> Victim {
+fn kill_one(stage: &Stage, turn: usize, moments: &mut Chance) -> Victim {
     let (detached, waits) = (turn % 2 == 1, turn % 4 < 2);
     let id = format!("{}-{turn}", if detached { "detached" } else { "attached" });
     let gate = stage.path(format!("gate-{turn}"));

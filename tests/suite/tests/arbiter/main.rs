@@ -13,7 +13,6 @@ mod hostile;
 mod idle;
 mod lost_arbiter;
 mod lost_clients;
-mod moments;
 mod serving;
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! strace(1) itself: whether there is one.
+//! strace(1), which some tests record and kill with: whether there is one.
 
 use std::process::{Command, Stdio};
 
