@@ -8,7 +8,9 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
-use xioflow_kernel::journal::{CommitError, Fault, OpenError, OwnerRole, ReadError, StorageError};
+use xioflow_kernel::journal::{
+    CommitError, Fault, FileError, OpenError, OwnerRole, ReadError, StorageError,
+};
 use xioflow_kernel::{
     AdjudicateError, DomainError, ExecuteError, InvalidCommand, OutputError, PruneError,
 };
@@ -16,7 +18,7 @@ use xioflow_kernel::{
 use xioflow_rpc::refusal::kind;
 
 use crate::exit::Code;
-use crate::output;
+use crate::{output, shell};
 
 mod arbiter;
 
@@ -173,6 +175,23 @@ fn is_out_of_files(error: &(dyn Error + 'static)) -> bool {
     number == Some(Errno::MFILE.raw_os_error())
 }
 
+/// Who says what can be saved of a damaged file.
+fn rescue(error: &FileError) -> Option<String> {
+    let path = match error {
+        FileError::NotSqlite { path }
+        | FileError::Truncated { path, .. }
+        | FileError::Damaged { path, .. }
+        | FileError::DamagedLog { path } => path,
+        FileError::Foreign { .. } | FileError::Newer { .. } | FileError::StrayLog { .. } => {
+            return None;
+        }
+    };
+    let folder = shell::path(path.parent()?);
+    Some(format!(
+        "`xioflow doctor --domain {folder}` says what can be saved of it, and how"
+    ))
+}
+
 impl From<DomainError> for Failure {
     fn from(error: DomainError) -> Self {
         match error {
@@ -202,6 +221,11 @@ impl From<DomainError> for Failure {
             DomainError::Journal(OpenError::Storage(error)) => {
                 Self::of_storage("domain_unavailable", &error)
                     .hint("--domain DIR uses another folder")
+            }
+            DomainError::Journal(OpenError::File(ref file)) => {
+                let hint = rescue(file);
+                Self::of("domain_unavailable", Code::CannotOpen, &error)
+                    .hint(hint.unwrap_or_else(|| "--domain DIR uses another folder".to_owned()))
             }
             DomainError::Journal(_) | DomainError::Folder { .. } => {
                 Self::of("domain_unavailable", Code::CannotOpen, &error)
@@ -233,8 +257,9 @@ impl From<ExecuteError> for Failure {
             }
             ExecuteError::ResourceConflict { holder, .. } => {
                 let hint = format!(
-                    "--wait 30s waits for it, as long as it runs; `xioflow show {holder}` says whether it does, and \
-                     what to do where its end is not known"
+                    "--wait 30s waits for it, as long as it runs; `xioflow show {}` says whether it does, and \
+                     what to do where its end is not known",
+                    shell::word(holder)
                 );
                 Self::of("resource_conflict", Code::Busy, &error).hint(hint)
             }
@@ -245,7 +270,8 @@ impl From<ExecuteError> for Failure {
             ExecuteError::Refused { .. } => Self::of("refused", Code::No, &error),
             ExecuteError::Arbiter(error) => Self::of_arbiter(error),
             ExecuteError::ArbiterLost { operation_id } => {
-                let hint = format!("`xioflow attach {operation_id}` says what became of it");
+                let id = shell::word(operation_id);
+                let hint = format!("`xioflow attach {id}` says what became of it");
                 Self::of("arbiter_lost", Code::Internal, &error).hint(hint)
             }
             ExecuteError::DomainClosed => Self::of("domain_closed", Code::Busy, &error),
@@ -343,6 +369,11 @@ impl From<ReadError> for Failure {
             ReadError::Absent { .. } => Self::of("no_domain", Code::CannotOpen, &error)
                 .hint("--domain DIR names another folder; `xioflow run` makes one"),
             ReadError::Storage(error) => Self::of_storage("domain_unreadable", error),
+            ReadError::File(file) => {
+                let mut failure = Self::of("domain_unreadable", Code::CannotOpen, &error);
+                failure.hint = rescue(file);
+                failure
+            }
             _ => Self::of("domain_unreadable", Code::CannotOpen, &error),
         }
     }
@@ -382,6 +413,27 @@ mod tests {
             assert_eq!((failure.kind(), failure.code.number()), (kind, 79));
             assert!(failure.message().contains(named), "{}", failure.message());
         }
+    }
+
+    #[test]
+    fn damage_leads_to_what_can_be_saved_and_nothing_else_does() {
+        let path = std::path::PathBuf::from("/srv/a b/domain.db");
+        let cut = || FileError::Truncated {
+            path: path.clone(),
+            len: 1,
+            expected: 2,
+        };
+        let reading = Failure::from(ReadError::File(cut()));
+        let opening = Failure::from(DomainError::Journal(OpenError::File(cut())));
+        for failure in [reading, opening] {
+            let hint = failure.hint.expect("advice");
+            assert!(
+                hint.contains("`xioflow doctor --domain '/srv/a b'`"),
+                "{hint}"
+            );
+        }
+        let stray = FileError::StrayLog { path };
+        assert_eq!(Failure::from(ReadError::File(stray)).hint, None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod failure;
 mod output;
 mod passthrough;
 mod range;
+mod shell;
 mod signals;
 mod size;
 mod usage;

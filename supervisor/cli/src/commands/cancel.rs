@@ -10,7 +10,7 @@ use super::{operation, report};
 use crate::args::{CancelArgs, Cli};
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::{arbiter, domain, output};
+use crate::{arbiter, domain, output, shell};
 
 /// What a program reads.
 #[derive(Serialize)]
@@ -82,7 +82,7 @@ fn not_served(folder: &Path, id: &str) -> Result<Failure, Failure> {
     if let Some(outcome) = operation.outcome {
         let message = format!("operation {id} has already ended: {}", outcome.as_str());
         return Ok(Failure::new("already_completed", Code::No, message)
-            .hint(format!("`xioflow show {id}` says how")));
+            .hint(format!("`xioflow show {}` says how", shell::word(id))));
     }
     if owner != OwnerState::Free {
         return Ok(embedded(id, &owner));
@@ -90,7 +90,8 @@ fn not_served(folder: &Path, id: &str) -> Result<Failure, Failure> {
     let message = format!("nobody runs operation {id}: its owner is gone");
     Ok(
         Failure::new("recovery_required", Code::Indeterminate, message).hint(format!(
-            "`xioflow attach {id}` has it settled, and says what became of it"
+            "`xioflow attach {}` has it settled, and says what became of it",
+            shell::word(id)
         )),
     )
 }

@@ -9,9 +9,9 @@ use super::{logs, report};
 use crate::args::{AttachArgs, RunArgs};
 use crate::exit::{self, Code, SIGINT};
 use crate::failure::Failure;
-use crate::output;
 use crate::passthrough::Passed;
 use crate::views::WithViews;
+use crate::{output, shell};
 
 /// Whom it is for.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +101,8 @@ pub(super) fn recorded(
 pub(super) fn left(operation_id: &str, signal: Option<i32>) -> Failure {
     let message = format!("left operation {operation_id}, which goes on");
     let code = exit::by_signal(signal.unwrap_or(SIGINT));
+    let id = shell::word(operation_id);
     Failure::new("left", code, message).hint(format!(
-        "`xioflow attach {operation_id}` comes back to it, `xioflow cancel {operation_id}` stops it"
+        "`xioflow attach {id}` comes back to it, `xioflow cancel {id}` stops it"
     ))
 }

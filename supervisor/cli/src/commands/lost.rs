@@ -10,7 +10,7 @@ use super::{logs, report};
 use crate::exit::{self, Code};
 use crate::failure::Failure;
 use crate::passthrough::Passed;
-use crate::{arbiter, output};
+use crate::{arbiter, output, shell};
 
 /// Opens the domain once more, and reports what is recorded of the operation then.
 pub(super) fn report(
@@ -22,8 +22,10 @@ pub(super) fn report(
     output::complain(&format!(
         "the arbiter went away while operation {operation_id} was under way; what follows is what is known of it"
     ));
-    let domain = arbiter::open(folder)
-        .map_err(|error| error.hint(format!("`xioflow attach {operation_id}` tries again")))?;
+    let domain = arbiter::open(folder).map_err(|error| {
+        let id = shell::word(operation_id);
+        error.hint(format!("`xioflow attach {id}` tries again"))
+    })?;
     report::recovered(domain.recovered(), face.quiet);
     let reader = Reader::open(folder)?;
     let Some(operation) = reader.operation(operation_id)? else {

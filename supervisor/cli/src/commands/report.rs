@@ -18,7 +18,10 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
     let needs_somebody = |decision: &&Decision| decision.leases == LeasesAre::Kept;
     let (isolated, settled): (Vec<_>, Vec<_>) = decisions.iter().partition(needs_somebody);
     for decision in isolated {
-        output::complain(&settled_as(decision));
+        output::complain(&format!(
+            "{}\n  hint: `xioflow recover` says what to look for, and how to decide",
+            settled_as(decision)
+        ));
     }
     if quiet {
         return;

@@ -8,6 +8,7 @@ use xioflow_rpc::start::StartFault;
 
 use super::Failure;
 use crate::exit::Code;
+use crate::shell;
 
 /// The exit status for a kind of refusal.
 fn code_of(kind: &str) -> Code {
@@ -176,7 +177,7 @@ impl From<NotActive> for Failure {
             NotActive::NotFound { .. } => Self::of(kind::NOT_FOUND, Code::No, &error)
                 .hint("`xioflow list` shows those that there are"),
             NotActive::AlreadyCompleted { ref operation_id } => {
-                let hint = format!("`xioflow show {operation_id}` says how");
+                let hint = format!("`xioflow show {}` says how", shell::word(operation_id));
                 Self::of(kind::ALREADY_COMPLETED, Code::No, &error).hint(hint)
             }
             NotActive::DomainClosed => Self::of(kind::DOMAIN_CLOSED, Code::Busy, &error),

@@ -9,8 +9,9 @@ use xioflow_kernel::{PruneOptions, Pruned, StoredFileState, check_stored_file, p
 
 use super::super::report::{Finding, with_causes};
 use super::unsettled::cannot_read;
-use super::{NAMED_MAX, Progress, counted, quoted, quoted_word, said};
+use super::{NAMED_MAX, Progress, counted, said};
 use crate::output::printable;
+use crate::shell;
 use crate::size::format_size;
 
 /// Files that are asked for at once.
@@ -61,8 +62,8 @@ impl Files {
         let id = self.wrong.first()?["operationId"].as_str()?;
         Some(format!(
             "xioflow --domain {} show {}   # has the hash and the length; only a copy of the file brings it back",
-            quoted(folder),
-            quoted_word(&printable(id))
+            shell::path(folder),
+            shell::word(&printable(id))
         ))
     }
 
@@ -185,7 +186,7 @@ fn judge(reader: &Reader, pruned: &Pruned) -> Finding {
     let remedy = (leftovers.files > 0).then(|| {
         format!(
             "xioflow --domain {} prune --max-age 36500d   # removes those that nothing refers to",
-            quoted(reader.dir().root())
+            shell::path(reader.dir().root())
         )
     });
     Finding::weaker(said_of.join("; "))

@@ -128,32 +128,9 @@ fn said(names: &[String], total: u64) -> String {
     said
 }
 
-/// A path as a word of a shell.
-fn quoted(path: &Path) -> String {
-    quoted_word(&path.to_string_lossy())
-}
-
-/// A text as a word of a shell.
-fn quoted_word(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:=@%".contains(&byte);
-    if !text.is_empty() && text.bytes().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_of_a_shell_is_one() {
-        assert_eq!(quoted_word("build-7"), "build-7");
-        assert_eq!(quoted_word("a b"), "'a b'");
-        assert_eq!(quoted_word("$(rm -rf ~)"), "'$(rm -rf ~)'");
-        assert_eq!(quoted_word("it's"), r"'it'\''s'");
-        assert_eq!(quoted_word(""), "''");
-    }
 
     #[test]
     fn one_is_not_many() {

@@ -9,7 +9,7 @@ use serde_json::json;
 use xioflow_kernel::journal::DomainDir;
 
 use super::super::report::{Finding, with_causes};
-use super::quoted;
+use crate::shell;
 use crate::size::format_size;
 
 /// Rights of the group and of others.
@@ -57,7 +57,7 @@ fn judge(folder: &Path, metadata: &Metadata, open: &[PathBuf]) -> Finding {
         (_, _) => Finding::weaker(format!(
             "{shown} has mode {mode:04o}: others can look into it"
         ))
-        .with_remedy(Some(format!("chmod -R go= {}", quoted(folder)))),
+        .with_remedy(Some(format!("chmod -R go= {}", shell::path(folder)))),
     };
     finding.with_facts(facts)
 }

@@ -8,8 +8,9 @@ use xioflow_kernel::journal::{
 };
 
 use super::super::report::{Finding, with_causes};
-use super::{counted, quoted, said};
+use super::{counted, said};
 use crate::output::printable;
+use crate::shell;
 
 pub(super) fn database(folder: &Path, opened: Result<&Reader, &ReadError>) -> Finding {
     match opened {
@@ -64,7 +65,10 @@ fn unreadable(folder: &Path, error: &ReadError) -> Finding {
 
 /// What can be done about a log that SQLite would pass over: it is kept, and the domain goes on without it.
 fn set_log_aside(folder: &Path) -> String {
-    let (at, aside) = (quoted(folder), quoted(&suffixed(folder, ".damaged-log")));
+    let (at, aside) = (
+        shell::path(folder),
+        shell::path(&suffixed(folder, ".damaged-log")),
+    );
     format!(
         "mv {at}/domain.db-wal {aside}   # what was recorded since the database was last written back is in it alone"
     )
@@ -73,9 +77,9 @@ fn set_log_aside(folder: &Path) -> String {
 /// What can be done about a damaged database, in an order that loses nothing: all is done with copies, so each step can
 /// be tried again.
 fn rescue(folder: &Path) -> String {
-    let at = quoted(folder);
-    let copy = quoted(&suffixed(folder, ".copy"));
-    let new = quoted(&suffixed(folder, ".rescued"));
+    let at = shell::path(folder);
+    let copy = shell::path(&suffixed(folder, ".copy"));
+    let new = shell::path(&suffixed(folder, ".rescued"));
     let files = ["", "-wal", "-shm"].map(|suffix| format!("{new}/domain.db{suffix}"));
     // From the file's header, which is read where SQLite reads nothing any more.
     let version = format!("$(od -An -tu4 --endian=big -j60 -N4 {copy}/domain.db)");

@@ -10,8 +10,9 @@ use xioflow_protocol::LastWord;
 
 use super::super::report::{Finding, with_causes};
 use super::unsettled::cannot_read;
-use super::{NAMED_MAX, quoted, said};
+use super::{NAMED_MAX, said};
 use crate::output::printable;
+use crate::shell;
 use crate::size::format_size;
 
 /// Longest file that is read as a last word, in bytes; a real one is far below.
@@ -132,7 +133,7 @@ pub(super) fn backups(reader: &Reader) -> Finding {
     let detail = format!(
         "{}, from before migrations; when the new version has proven itself, `rm` them in {}",
         names.join(", "),
-        quoted(root)
+        shell::path(root)
     );
     Finding::ready(detail).with_facts(facts)
 }

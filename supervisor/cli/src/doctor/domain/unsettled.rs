@@ -6,8 +6,9 @@ use serde_json::json;
 use xioflow_kernel::journal::{OwnerState, Query, ReadError, Reader};
 
 use super::super::report::{Finding, with_causes};
-use super::{NAMED_MAX, quoted, quoted_word, said};
+use super::{NAMED_MAX, said};
 use crate::output::printable;
+use crate::shell;
 
 pub(super) fn unfinished(reader: &Reader) -> Finding {
     let operations = match reader.unfinished() {
@@ -31,7 +32,7 @@ pub(super) fn unfinished(reader: &Reader) -> Finding {
         ))
         .with_remedy(Some(format!(
             "xioflow --domain {} recover",
-            quoted(reader.dir().root())
+            shell::path(reader.dir().root())
         ))),
     };
     finding.with_facts(facts)
@@ -77,12 +78,12 @@ fn undecided(reader: &Reader) -> Result<Finding, ReadError> {
             ),
         })
         .collect();
-    let at = quoted(reader.dir().root());
+    let at = shell::path(reader.dir().root());
     let commands: Vec<String> = operations
         .iter()
         .take(super::SAID_MAX)
         .map(|it| {
-            let id = quoted_word(&printable(&it.id));
+            let id = shell::word(&printable(&it.id));
             format!(
                 "xioflow --domain {at} show {id}   # says what to look for; when nothing of it runs any more:\n\
                  xioflow --domain {at} adjudicate {id} confirmed_stopped --actor NAME"
