@@ -26,7 +26,7 @@ impl<'a> Disk<'a> {
         let mount = ["-t", "tmpfs", "-o", SIZE, "none"];
         let mounted = stage.run("mount").args(mount).arg(&path).finish();
         if !mounted.status.success() {
-            eprintln!("without a full disk: no file system can be mounted here\n{mounted}");
+            eprintln!("skipped: a full disk, since no file system can be mounted here\n{mounted}");
             return None;
         }
         Some(Self { stage, path })
