@@ -112,7 +112,20 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
+const DOCTOR_HELP: &str = "\
+Nothing is changed. Each gap comes with its remedy, as a command.
+
+Exit status:
+  0   commands can run under supervision here; with --domain, the domain is sound
+  1   not so
+
+Examples:
+  xioflow doctor
+  xioflow doctor --domain
+  xioflow doctor --json | jq '.checks[] | select(.verdict != \"ready\")'";
+
 #[derive(Debug, Args)]
+#[command(after_help = DOCTOR_HELP)]
 pub(crate) struct DoctorArgs {
     /// Print one JSON document
     #[arg(long)]
