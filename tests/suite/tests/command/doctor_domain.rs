@@ -183,6 +183,10 @@ fn a_database_that_cannot_be_read_is_named_and_not_touched() {
     let stage = Stage::new();
     let (_, document) = doctor(&stage);
     assert_verdict(&document, "database", "missing", "there is no domain");
+    // Of the domain that was named, wherever somebody stands.
+    let begin = format!("xioflow --domain {} run -- true", text(&stage.domain()));
+    assert_eq!(check(&document, "folder")["remedy"], begin);
+    assert_eq!(check(&document, "database")["remedy"], begin);
     assert!(!stage.domain().exists(), "none was made");
 
     print(&stage, "op");

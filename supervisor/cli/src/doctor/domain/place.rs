@@ -25,13 +25,18 @@ pub(super) fn folder(folder: &Path) -> Finding {
         Ok(_) => return Finding::missing(format!("{shown} is no folder")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Finding::missing(format!("{shown} does not exist"))
-                .with_remedy(Some("xioflow run -- true".to_owned()));
+                .with_remedy(Some(begin(folder)));
         }
         Err(error) => {
             return Finding::cannot_tell(format!("look at {shown}: {}", with_causes(&error)));
         }
     };
     judge(folder, &metadata, &open_to_others(folder))
+}
+
+/// What makes a domain where there is none.
+pub(super) fn begin(folder: &Path) -> String {
+    format!("xioflow --domain {} run -- true", shell::path(folder))
 }
 
 fn judge(folder: &Path, metadata: &Metadata, open: &[PathBuf]) -> Finding {

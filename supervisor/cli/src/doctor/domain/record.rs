@@ -8,6 +8,7 @@ use xioflow_kernel::journal::{
 };
 
 use super::super::report::{Finding, with_causes};
+use super::place::begin;
 use super::{counted, said};
 use crate::output::printable;
 use crate::shell;
@@ -44,7 +45,7 @@ fn readable(reader: &Reader) -> Finding {
 
 fn unreadable(folder: &Path, error: &ReadError) -> Finding {
     let (what, remedy) = match error {
-        ReadError::Absent { .. } => ("absent", Some("xioflow run -- true".to_owned())),
+        ReadError::Absent { .. } => ("absent", Some(begin(folder))),
         ReadError::LogUnreadable { .. } => ("log_unreadable", None),
         ReadError::File(FileError::Newer { .. }) => ("newer", None),
         ReadError::File(FileError::Foreign { .. }) => ("foreign", None),
