@@ -51,6 +51,7 @@ struct Recovery {
     decisions: Vec<Decision>,
     /// Operations that wait for a person, these and earlier ones; the first 1000.
     waiting: Vec<Waiting>,
+    /// All of them. In a preview also those that would wait, which are among the decisions.
     waiting_total: u64,
 }
 
