@@ -235,7 +235,11 @@ fn check_folder(dir: &DomainDir) -> Result<(), OpenError> {
 fn is_new(dir: &DomainDir) -> Result<bool, OpenError> {
     let found = look(dir).map_err(StorageError::context(&dir.database(), "read"))?;
     match found {
-        Some((bytes, len)) if len > 0 => {
+        // An empty one is no new one: we make none, so its content was lost, and with it all that ran.
+        Some((bytes, len)) => {
+            if len == 0 {
+                refuse_stray_logs(dir)?;
+            }
             let has_log = has_content(&dir.log())?;
             Header {
                 path: &dir.database(),
@@ -247,7 +251,7 @@ fn is_new(dir: &DomainDir) -> Result<bool, OpenError> {
             log_header::check(&dir.log())?;
             Ok(false)
         }
-        _ => refuse_stray_logs(dir).map(|()| true),
+        None => refuse_stray_logs(dir).map(|()| true),
     }
 }
 

@@ -143,9 +143,6 @@ fn check_file(dir: &DomainDir) -> Result<MainFile, ReadError> {
     let (bytes, len) = main
         .read_header()
         .map_err(StorageError::context(&database, "read"))?;
-    if len == 0 {
-        return Err(absent());
-    }
     let has_log = has_content(&dir.log())?;
     Header {
         path: &database,

@@ -252,6 +252,24 @@ fn commits_in(root: &Path) -> usize {
     many
 }
 
+#[test]
+fn a_flipped_bit_in_the_header_of_the_log_is_refused() {
+    let (place, database, log) = crashed();
+    for at in 0..32 {
+        let mut flipped = log.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let root = domain_of(
+            &place,
+            &[("domain.db", &database), ("domain.db-wal", &flipped)],
+        );
+        let read = Reader::open(&root);
+        assert!(
+            matches!(&read, Err(ReadError::File(FileError::DamagedLog { .. }))),
+            "{at}: {read:?}"
+        );
+    }
+}
+
 /// By SQLite's rules a frame whose sum is wrong was never committed, and neither is anything after it.
 /// So damage there costs commits from some moment on, and never a part of one.
 #[test]
@@ -259,7 +277,8 @@ fn a_flipped_bit_in_the_log_costs_commits_from_there_on_and_nothing_before() {
     let (place, database, log) = crashed();
     let mut least = usize::MAX;
     let mut before = 0;
-    for at in (0..log.len()).step_by(487) {
+    // Behind the header, damage in which is refused.
+    for at in (32..log.len()).step_by(487) {
         let mut flipped = log.clone();
         flipped[at] ^= 1 << (at % 8);
         let root = domain_of(

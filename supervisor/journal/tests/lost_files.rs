@@ -206,15 +206,14 @@ fn is_told(journal: &Journal) -> bool {
     is_told
 }
 
-/// A dead owner's log is part of its record. Where it is gone, or is none, nobody knows what it held.
+/// A dead owner's log is part of its record. Where it is gone or empty, nobody knows what it held.
 #[test]
 fn a_log_that_is_lost_after_a_crash_is_told_of() {
     type Damage = fn(&Path);
-    let damages: [(Damage, bool); 4] = [
+    let damages: [(Damage, bool); 3] = [
         (|_| {}, false),
         (|log| fs::remove_file(log).unwrap(), true),
         (|log| fs::write(log, b"").unwrap(), true),
-        (|log| fs::write(log, [0; 8192]).unwrap(), true),
     ];
     for (damage, expected) in damages {
         let place = Place::new();

@@ -175,17 +175,34 @@ fn a_log_without_its_database_is_not_fed_to_another() {
     }
 }
 
+/// No crash of ours leaves one, so it had content: what ran by it would run again.
 #[test]
-fn an_empty_file_is_a_new_database() {
+fn an_emptied_database_is_cut_off_and_no_new_one() {
     let place = Place::new();
-    fs::create_dir(place.root()).unwrap();
+    drop(place.open_with_run());
     fs::write(place.root().join("domain.db"), b"").unwrap();
-    assert!(matches!(
-        Reader::open(place.root()),
-        Err(ReadError::Absent { .. })
-    ));
-    let journal = place.open_with_run();
-    assert!(journal.run("r").unwrap().is_some());
+    let is_cut_off = |error: &FileError| {
+        matches!(
+            error,
+            FileError::Truncated {
+                len: 0,
+                expected: 100,
+                ..
+            }
+        )
+    };
+    let read = Reader::open(place.root());
+    assert!(
+        matches!(&read, Err(ReadError::File(error)) if is_cut_off(error)),
+        "{read:?}"
+    );
+    let before = contents(&place.root());
+    let owned = Journal::open(place.root(), &OpenOptions::default());
+    assert!(
+        matches!(&owned, Err(OpenError::File(error)) if is_cut_off(error)),
+        "{owned:?}"
+    );
+    assert_eq!(contents(&place.root()), before);
 }
 
 /// The version in force may be in the log alone, where a crash came between migration and

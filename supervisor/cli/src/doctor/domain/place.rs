@@ -78,6 +78,19 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     parts.into_iter().filter(is_open).collect()
 }
 
+/// How a domain is made there.
+pub(super) fn begin(folder: &Path) -> String {
+    format!("xioflow --domain {} run -- true", shell::path(folder))
+}
+
+/// Of this domain: without its name, another one would be pruned.
+fn make_room(folder: &Path) -> String {
+    format!(
+        "xioflow --domain {} prune --max-age 7d",
+        shell::path(folder)
+    )
+}
+
 pub(super) fn free_space(folder: &Path) -> Finding {
     let stat = match rustix::fs::statvfs(folder) {
         Ok(stat) => stat,
@@ -94,7 +107,23 @@ pub(super) fn free_space(folder: &Path) -> Finding {
     let finding = match free < FREE_BYTES_MIN || (stat.f_files > 0 && stat.f_favail < 1000) {
         false => Finding::ready(said),
         true => Finding::weaker(format!("{said}, {} files more", stat.f_favail))
-            .with_remedy(Some("xioflow prune --max-age 7d".to_owned())),
+            .with_remedy(Some(make_room(folder))),
     };
     finding.with_facts(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_typed_means_this_domain() {
+        let folder = Path::new("/a domain");
+        for typed in [begin(folder), make_room(folder)] {
+            assert!(
+                typed.starts_with("xioflow --domain '/a domain' "),
+                "{typed}"
+            );
+        }
+    }
 }
