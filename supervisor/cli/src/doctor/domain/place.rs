@@ -78,11 +78,6 @@ fn open_to_others(folder: &Path) -> Vec<PathBuf> {
     parts.into_iter().filter(is_open).collect()
 }
 
-/// How a domain is made there.
-pub(super) fn begin(folder: &Path) -> String {
-    format!("xioflow --domain {} run -- true", shell::path(folder))
-}
-
 /// Of this domain: without its name, another one would be pruned.
 fn make_room(folder: &Path) -> String {
     format!(
