@@ -286,3 +286,27 @@ fn a_number_beyond_the_database_is_refused() {
         }
     );
 }
+
+/// Damage, and what rescues a database from it, can lose a row and keep what speaks of it.
+#[test]
+fn an_operation_that_the_record_has_lost_is_not_begun_again() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let ended = finish("a", Outcome::Succeeded);
+    journal
+        .commit(vec![register("a", &[]), activate("a"), ended])
+        .unwrap();
+    journal.close().unwrap();
+    let behind = rusqlite::Connection::open(place.root().join("domain.db")).unwrap();
+    let lose = "PRAGMA foreign_keys = OFF; DELETE FROM operation_outputs; DELETE FROM operations";
+    behind.execute_batch(lose).unwrap();
+    behind.close().unwrap();
+    let journal = place.open();
+    assert_eq!(journal.operation("a").unwrap(), None);
+    let lost = Rejected::OperationLost {
+        operation_id: "a".into(),
+    };
+    assert_eq!(refused(&journal, vec![register("a", &[])]), lost);
+    assert_eq!(journal.operation("a").unwrap(), None);
+    journal.commit(vec![register("b", &[])]).unwrap();
+}

@@ -90,6 +90,15 @@ pub enum Rejected {
         /// Its fingerprint, to compare.
         input_fingerprint: String,
     },
+    /// The record has events of this operation and has lost the operation itself, so it may have run.
+    #[error(
+        "the record has events of the operation {operation_id:?} and has lost what became of it; see `xioflow doctor --domain`, \
+         and use another id to run it again"
+    )]
+    OperationLost {
+        /// The operation.
+        operation_id: String,
+    },
     /// Another operation holds a resource.
     #[error("the resource {resource:?} is held by the operation {holder:?}")]
     ResourceHeld {

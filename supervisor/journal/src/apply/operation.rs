@@ -58,10 +58,21 @@ impl Applier<'_> {
             self.now_ms,
         ])?;
         if added == 0 {
-            Err(self.exists(&new.id)?.into())
-        } else {
-            Ok(())
+            return Err(self.exists(&new.id)?.into());
         }
+        self.check_not_lost(&new.id)
+    }
+
+    /// An operation that the record has lost, as damage and what rescues from it may lose one, must not
+    /// run a second time for that. Its events outlive it.
+    fn check_not_lost(&self, id: &str) -> Result<(), ApplyError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM journal_events WHERE operation_id = ?1)";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        if statement.query_row([id], |row| row.get(0))? {
+            let operation_id = id.to_owned();
+            return Err(Rejected::OperationLost { operation_id }.into());
+        }
+        Ok(())
     }
 
     fn exists(&self, id: &str) -> Result<Rejected, ApplyError> {
