@@ -100,17 +100,24 @@ pub(crate) fn complain(text: &str) {
     }
 }
 
-/// Text of foreign origin (names of programs, ids) without what would move a terminal's cursor.
+/// Text of foreign origin (names of programs, ids) without what would move a terminal's cursor, or show
+/// what follows in another order.
 pub(crate) fn printable(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() {
+        if letter.is_control() || reorders(letter) {
             clean.extend(letter.escape_default());
         } else {
             clean.push(letter);
         }
     }
     clean
+}
+
+/// Whether it is one of the marks, embeddings, overrides and isolates of the bidirectional algorithm
+/// (Unicode Standard Annex 9).
+fn reorders(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -142,5 +149,7 @@ mod tests {
     fn control_characters_are_shown_and_not_obeyed() {
         assert_eq!(printable("a\x1b[31mb\nc"), "a\\u{1b}[31mb\\nc");
         assert_eq!(printable("ä😀"), "ä😀");
+        assert_eq!(printable("a\u{202e}b\u{2066}"), "a\\u{202e}b\\u{2066}");
+        assert_eq!(printable("שלום"), "שלום", "such letters are no formatting");
     }
 }
