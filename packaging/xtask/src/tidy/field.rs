@@ -9,11 +9,13 @@ use crate::tool::{Failure, read_file};
 const PAGE: &str = "tests/field.md";
 
 /// The reports that need a row of their own, by topic. The other topics have one line each.
-const REPORTS: [(&str, &[u16]); 11] = [
+const REPORTS: [(&str, &[u16]); 15] = [
     ("descendants", &[1, 2, 3, 4, 6, 7, 8, 9]),
     ("held pipes", &[10, 11, 13, 14, 15, 16]),
     ("timeouts", &[20, 22, 23, 25, 26, 27, 28, 29]),
+    ("pid reuse", &[30, 31, 32, 33, 34, 35, 36, 38]),
     ("lost statuses", &[40, 41, 43, 44, 45]),
+    ("deaths", &[50, 51, 52, 54]),
     ("wrappers", &[61, 62, 63, 64]),
     ("exit facts", &[70, 72, 73]),
     ("failed starts", &[80, 81, 83, 84]),
@@ -21,6 +23,8 @@ const REPORTS: [(&str, &[u16]); 11] = [
     ("input", &[101, 102, 103, 104]),
     ("job control", &[111]),
     ("inheritance", &[120, 122]),
+    ("record", &[160, 162, 163, 164, 165]),
+    ("database", &[170, 172, 173, 174, 175, 176]),
 ];
 
 pub(super) fn check() -> Result<Vec<Breach>, Failure> {

@@ -6,6 +6,7 @@ mod descendants;
 mod exit_facts;
 mod pipes;
 mod races;
+mod signals;
 mod terminal;
 mod timeouts;
 mod unpermitted;
