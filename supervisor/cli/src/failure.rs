@@ -12,7 +12,8 @@ use xioflow_kernel::journal::{
     CommitError, Fault, FileError, OpenError, OwnerRole, ReadError, StorageError,
 };
 use xioflow_kernel::{
-    AdjudicateError, DomainError, ExecuteError, InvalidCommand, OutputError, PruneError,
+    AdjudicateError, ArbiterError, DomainError, ExecuteError, InvalidCommand, OutputError,
+    PruneError,
 };
 
 use xioflow_rpc::refusal::kind;
@@ -344,7 +345,12 @@ impl From<AdjudicateError> for Failure {
             AdjudicateError::Commit(ref commit) => commit_failure(commit, &error),
             AdjudicateError::Read(error) => error.into(),
             AdjudicateError::DomainClosed => Self::of(kind::DOMAIN_CLOSED, Code::Busy, &error),
-            AdjudicateError::Arbiter(error) => Self::of_arbiter(&error),
+            AdjudicateError::Arbiter(error) => match *error {
+                // It may have decided before it went.
+                ArbiterError::Lost { .. } => Self::of_arbiter(&error)
+                    .hint("`xioflow show` with the operation's id says whether it was decided"),
+                _ => Self::of_arbiter(&error),
+            },
         }
     }
 }
@@ -413,6 +419,12 @@ mod tests {
             assert_eq!((failure.kind(), failure.code.number()), (kind, 79));
             assert!(failure.message().contains(named), "{}", failure.message());
         }
+        let folder = "/domain".into();
+        let lost = Failure::from(AdjudicateError::Arbiter(Box::new(ArbiterError::Lost {
+            folder,
+        })));
+        let hint = lost.hint.expect("it may have been decided");
+        assert!(hint.contains("xioflow show"), "{hint}");
     }
 
     #[test]
