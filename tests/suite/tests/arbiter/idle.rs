@@ -69,12 +69,17 @@ fn run(stage: &Stage, domain: &Domain, script: &str) {
     assert_eq!(result.status, Outcome::Succeeded, "{result:?}");
 }
 
-/// Each thread of a process and of its children, with its context switches of both kinds.
+/// Each thread of a process and of its children, with its context switches of both kinds. A helper may end
+/// after it was listed and before it is looked at: then it is told as gone, which is a change too.
 fn switches(pid: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives");
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return vec![format!("{pid}: gone")];
+    };
     let mut all = Vec::new();
     for task in tasks {
-        let task = task.expect("a thread").path();
+        // The list of a process that ends meanwhile breaks off.
+        let Ok(task) = task else { break };
+        let task = task.path();
         all.push(format!("{}: {}", task.display(), counted(&task)));
         let children = fs::read_to_string(task.join("children")).unwrap_or_default();
         for child in children.split_whitespace() {
