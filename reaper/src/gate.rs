@@ -18,7 +18,7 @@ const READY: &[u8] = b"R";
 const OPEN: &[u8] = b"G";
 
 /// The stages in the order of their numbers in a record.
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     Stage::Fork,
     Stage::Session,
     Stage::Signals,
@@ -29,6 +29,7 @@ const STAGES: [Stage; 10] = [
     Stage::Confinement,
     Stage::Gate,
     Stage::Exec,
+    Stage::Namespace,
 ];
 
 /// The two ends of a gate.

@@ -79,6 +79,7 @@ mod tests {
             empty: true,
             written_at_ms: 5,
             stopped: true,
+            namespace: None,
         }
     }
 

@@ -103,6 +103,9 @@ pub(crate) fn prepare(launch: Launch, page_size: usize) -> Result<(Command, Term
     if !cwd.as_bytes().starts_with(b"/") {
         return Err(invalid("cwd is not absolute"));
     }
+    if !launch.containment.is_subreaper() {
+        return Err(invalid("containment is of a feature that was not named"));
+    }
     if launch.argv.is_empty() {
         return Err(invalid("argv is empty"));
     }
@@ -236,7 +239,7 @@ fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use xioflow_protocol::Rung;
+    use xioflow_protocol::{Containment, Rung};
 
     pub(crate) fn launch(program: &str, args: &[&str]) -> Launch {
         let bytes = |text: &str| text.as_bytes().to_vec().into();
@@ -256,6 +259,7 @@ pub(crate) mod tests {
             operation_id: String::from("op"),
             stdin_closed: false,
             nice: None,
+            containment: Containment::Subreaper,
         }
     }
 

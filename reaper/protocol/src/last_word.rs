@@ -11,7 +11,7 @@ use core::fmt;
 use minicbor::{Decode, Encode};
 
 use crate::frame::{Decoder, encode};
-use crate::{FrameError, Identity, LaunchFailure, TreeEnd};
+use crate::{FrameError, Identity, LaunchFailure, PidNamespace, TreeEnd};
 
 /// Version of the file's content. A reader that knows another one says so and uses nothing.
 pub const LAST_WORD_FORMAT: u32 = 1;
@@ -51,6 +51,9 @@ pub struct LastWord {
     /// Whether it was the helper that ended the tree, because the supervisor was gone.
     #[n(9)]
     pub stopped: bool,
+    /// The PID namespace of the tree, if it had one of its own.
+    #[n(10)]
+    pub namespace: Option<PidNamespace>,
 }
 
 /// Why a file is not a last word.

@@ -37,11 +37,11 @@ mod process;
 pub use frame::{Decoder, FRAME_LEN_MAX, FrameError, encode};
 pub use last_word::{LAST_WORD_FORMAT, LastWord, LastWordError};
 pub use message::{
-    Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure, ProtocolFault, Reply, Request,
-    ResourceLimit, Stage, TreeEnd, Usage,
+    Containment, Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure, ProtocolFault, Reply,
+    Request, ResourceLimit, Stage, TreeEnd, Usage,
 };
 pub use plan::{Rung, StopPlan};
-pub use process::{Exit, Identity, ProcessNote, Survivor, SurvivorEnd, WhyAlive};
+pub use process::{Exit, Identity, PidNamespace, ProcessNote, Survivor, SurvivorEnd, WhyAlive};
 
 /// The version of every message but [`Hello`], which never changes shape.
 ///
@@ -67,6 +67,9 @@ pub const FEATURE_SUSPEND: &str = "suspend";
 
 /// Feature of a helper that sets [`Launch::nice`]. One without it would leave that unread.
 pub const FEATURE_NICE: &str = "nice";
+
+/// Feature of a helper that knows [`Launch::containment`]. One without it would leave that unread.
+pub const FEATURE_PID_NAMESPACE: &str = "pid-namespace";
 
 /// Exit status of the helper after a launch it carried to the end.
 pub const HELPER_EXIT_OK: i32 = 0;

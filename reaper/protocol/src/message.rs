@@ -7,7 +7,7 @@ use core::fmt;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use crate::{Exit, Identity, ProcessNote, StopPlan, Survivor};
+use crate::{Exit, Identity, PidNamespace, ProcessNote, StopPlan, Survivor};
 
 /// The greeting of both ends. Its shape never changes; the rest is versioned by it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -128,6 +128,31 @@ pub struct Launch {
     /// [`crate::FEATURE_NICE`].
     #[n(14)]
     pub nice: Option<i32>,
+    /// In what the command's tree is held. Anything but the default only to helpers that named
+    /// [`crate::FEATURE_PID_NAMESPACE`]; the default is not written, so older ones read what they know.
+    #[n(15)]
+    #[cbor(skip_if = "Containment::is_subreaper")]
+    pub containment: Containment,
+}
+
+/// In what a command's tree is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Encode, Decode)]
+pub enum Containment {
+    /// Below the helper, which is its subreaper.
+    #[default]
+    #[n(0)]
+    Subreaper,
+    /// The same, and in a PID namespace of its own, which the kernel ends together with the helper.
+    #[n(1)]
+    PidNamespace,
+}
+
+impl Containment {
+    /// Whether it is the default.
+    #[must_use]
+    pub const fn is_subreaper(&self) -> bool {
+        matches!(self, Self::Subreaper)
+    }
 }
 
 /// What becomes of processes that outlive the command.
@@ -167,6 +192,9 @@ pub enum Reply {
         /// Who the command is.
         #[n(0)]
         root: Identity,
+        /// The namespace that was made for it, where the launch asked for one.
+        #[n(1)]
+        namespace: Option<PidNamespace>,
     },
     /// The command did not start; nothing of it ran. The last reply of its launch.
     #[n(2)]
@@ -201,7 +229,8 @@ pub enum Reply {
         #[n(1)]
         targets: u32,
     },
-    /// Nothing of the tree is left: waitid(2) answered ECHILD to its subreaper.
+    /// Nothing of the tree is left: waitid(2) answered ECHILD to its subreaper. In a PID namespace its
+    /// init was among those that were waited for, and an init ends after everyone in it.
     #[n(7)]
     TreeEmpty(#[n(0)] TreeEnd),
     /// The ladder is at its end and these could not be ended.
@@ -233,7 +262,8 @@ pub struct LaunchFailure {
     pub subject: ByteVec,
 }
 
-/// The steps between a launch message and the command's first instruction, in their order.
+/// The steps between a launch message and the command's first instruction. Their numbers are their order,
+/// but for the last, which came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Stage {
     /// A process for the command.
@@ -266,6 +296,10 @@ pub enum Stage {
     /// Finding the program and executing it.
     #[n(9)]
     Exec,
+    /// A PID namespace of its own: after the fork stage and before the session. The subject says
+    /// which call or file refused it.
+    #[n(10)]
+    Namespace,
 }
 
 impl Stage {
@@ -283,6 +317,7 @@ impl Stage {
             Self::Confinement => "confinement",
             Self::Gate => "gate",
             Self::Exec => "exec",
+            Self::Namespace => "namespace",
         }
     }
 }

@@ -23,6 +23,20 @@ pub struct Identity {
     pub pidfd_inode: Option<u64>,
 }
 
+/// A PID namespace that was made for one tree. The kernel ends everyone in it when its init ends.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PidNamespace {
+    /// Its init, a process of the helper's program, as the helper sees it.
+    #[n(0)]
+    pub init: Identity,
+    /// Inode of `/proc/<init>/ns/pid`; given out again only after the namespace has ended.
+    #[n(1)]
+    pub inode: u64,
+    /// Whether it belongs to a user namespace of its own, since the helper had no privilege.
+    #[n(2)]
+    pub user_namespace: bool,
+}
+
 /// How a process ended, as wait(2) says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub enum Exit {

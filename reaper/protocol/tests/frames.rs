@@ -6,9 +6,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use xioflow_protocol::{
-    Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity, LAST_WORD_FORMAT,
-    LastWord, LastWordError, Launch, LaunchFailure, ProcessNote, ProtocolFault, Reply, Request,
-    ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive, encode,
+    Containment, Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity,
+    LAST_WORD_FORMAT, LastWord, LastWordError, Launch, LaunchFailure, PidNamespace, ProcessNote,
+    ProtocolFault, Reply, Request, ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd,
+    TreeEnd, Usage, WhyAlive, encode,
 };
 
 fn bytes() -> impl Strategy<Value = ByteVec> {
@@ -33,6 +34,16 @@ fn identity() -> impl Strategy<Value = Identity> {
             boot_id,
             pidfd_inode,
         })
+}
+
+fn pid_namespace() -> impl Strategy<Value = PidNamespace> {
+    (identity(), any::<u64>(), any::<bool>()).prop_map(|(init, inode, user_namespace)| {
+        PidNamespace {
+            init,
+            inode,
+            user_namespace,
+        }
+    })
 }
 
 fn hello() -> impl Strategy<Value = Hello> {
@@ -67,6 +78,10 @@ fn launch() -> impl Strategy<Value = Launch> {
         any::<i32>(),
         any::<bool>(),
         option::of(any::<i32>()),
+        prop_oneof![
+            Just(Containment::Subreaper),
+            Just(Containment::PidNamespace)
+        ],
     );
     let terms = (descendants, any::<u32>(), plan(), bytes(), ".{0,20}");
     (command, child, terms).prop_map(|(command, child, terms)| Launch {
@@ -85,6 +100,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         operation_id: terms.4,
         stdin_closed: child.4,
         nice: child.5,
+        containment: child.6,
     })
 }
 
@@ -130,6 +146,7 @@ fn failure() -> impl Strategy<Value = LaunchFailure> {
         Just(Stage::Confinement),
         Just(Stage::Gate),
         Just(Stage::Exec),
+        Just(Stage::Namespace),
     ];
     (stage, any::<i32>(), bytes()).prop_map(|(stage, errno, subject)| LaunchFailure {
         stage,
@@ -188,7 +205,8 @@ fn fault() -> impl Strategy<Value = ProtocolFault> {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         hello().prop_map(Reply::Hello),
-        identity().prop_map(|root| Reply::Spawned { root }),
+        (identity(), option::of(pid_namespace()))
+            .prop_map(|(root, namespace)| Reply::Spawned { root, namespace }),
         failure().prop_map(Reply::LaunchFailed),
         Just(Reply::Running),
         exit().prop_map(|exit| Reply::RootExited { exit }),
@@ -210,6 +228,7 @@ fn last_word() -> impl Strategy<Value = LastWord> {
         any::<bool>(),
         any::<u64>(),
         any::<bool>(),
+        option::of(pid_namespace()),
     );
     (who, how).prop_map(|(who, how)| LastWord {
         format: LAST_WORD_FORMAT,
@@ -222,6 +241,7 @@ fn last_word() -> impl Strategy<Value = LastWord> {
         empty: how.2,
         written_at_ms: how.3,
         stopped: how.4,
+        namespace: how.5,
     })
 }
 
@@ -290,9 +310,26 @@ proptest! {
             encode(launch, &mut frame).expect("short");
             frame[4]
         };
+        let launch = Launch { containment: Containment::Subreaper, ..launch };
         let before = Launch { nice: None, ..launch.clone() };
         let since = Launch { nice: Some(0), ..launch };
         prop_assert_eq!((fields(&before), fields(&since)), (0x8e, 0x8f));
+    }
+
+    /// Helpers and supervisors of before there were namespaces are served as ever.
+    #[test]
+    fn without_a_namespace_messages_are_as_they_were(launch in launch(), root in identity()) {
+        let fields = |launch: &Launch| {
+            let mut frame = Vec::new();
+            encode(launch, &mut frame).expect("short");
+            frame[4..6].to_vec()
+        };
+        let before = Launch { nice: Some(0), containment: Containment::Subreaper, ..launch };
+        let since = Launch { containment: Containment::PidNamespace, ..before.clone() };
+        prop_assert_eq!((fields(&before)[0], fields(&since)[0]), (0x8f, 0x90));
+        let spawned = minicbor::to_vec(Reply::Spawned { root, namespace: None }).expect("short");
+        // The second variant, with one field.
+        prop_assert_eq!(&spawned[..3], &[0x82, 0x01, 0x81]);
     }
 
     #[test]

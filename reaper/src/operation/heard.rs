@@ -29,7 +29,13 @@ impl Operation {
             None => self.stage = Stage::Preparing(keeper),
             Some(Word::Ready) => {
                 let root = self.tree.root().clone();
-                channel.say_with(&Reply::Spawned { root }, self.pidfd.take());
+                channel.say_with(
+                    &Reply::Spawned {
+                        root,
+                        namespace: None,
+                    },
+                    self.pidfd.take(),
+                );
                 self.announced = true;
                 self.stage = Stage::Waiting(keeper);
             }

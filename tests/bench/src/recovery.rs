@@ -200,5 +200,6 @@ fn last_word(at: usize, boot: &str) -> Result<LastWord, Box<dyn Error>> {
         empty: true,
         written_at_ms: 1,
         stopped: false,
+        namespace: None,
     })
 }

@@ -1,9 +1,9 @@
 //! Inputs to start from: what both ends really say, made by the code that says it.
 
 use xioflow_protocol::{
-    Descendants, Exit, Hello, Identity, LAST_WORD_FORMAT, LastWord, Launch, LaunchFailure,
-    PROTOCOL_VERSION, ProcessNote, ProtocolFault, Reply, Request, ResourceLimit, Rung, Stage,
-    StopPlan, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive, encode,
+    Containment, Descendants, Exit, Hello, Identity, LAST_WORD_FORMAT, LastWord, Launch,
+    LaunchFailure, PROTOCOL_VERSION, PidNamespace, ProcessNote, ProtocolFault, Reply, Request,
+    ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive, encode,
 };
 use xioflow_rpc::codec;
 use xioflow_rpc::envelope::{Id, Message, Request as RpcRequest};
@@ -75,6 +75,14 @@ pub fn identity(pid: u32) -> Identity {
     }
 }
 
+fn pid_namespace() -> PidNamespace {
+    PidNamespace {
+        init: identity(10),
+        inode: 4_026_532_000,
+        user_namespace: true,
+    }
+}
+
 fn plan() -> StopPlan {
     StopPlan {
         rungs: vec![
@@ -119,11 +127,13 @@ fn requests() -> Vec<Request> {
         operation_id: "op".into(),
         stdin_closed: false,
         nice: Some(5),
+        containment: Containment::Subreaper,
     };
     let waiting = Launch {
         descendants: Descendants::Wait,
         umask: None,
         nice: None,
+        containment: Containment::PidNamespace,
         ..launch.clone()
     };
     vec![
@@ -148,7 +158,14 @@ fn replies() -> Vec<Reply> {
     };
     vec![
         Reply::Hello(hello),
-        Reply::Spawned { root: identity(9) },
+        Reply::Spawned {
+            root: identity(9),
+            namespace: None,
+        },
+        Reply::Spawned {
+            root: identity(9),
+            namespace: Some(pid_namespace()),
+        },
         Reply::LaunchFailed(launch_failure(Stage::Exec)),
         Reply::Running,
         Reply::RootExited {
@@ -220,6 +237,7 @@ pub fn last_words() -> Vec<LastWord> {
         empty: true,
         written_at_ms: 1_790_000_000_000,
         stopped: true,
+        namespace: None,
     };
     let nothing = TreeEnd {
         exit: None,
@@ -248,6 +266,10 @@ pub fn last_words() -> Vec<LastWord> {
         LastWord {
             launch_failure: Some(launch_failure(Stage::Gate)),
             end: nothing,
+            ..ended.clone()
+        },
+        LastWord {
+            namespace: Some(pid_namespace()),
             ..ended.clone()
         },
         LastWord {

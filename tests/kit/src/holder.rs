@@ -20,8 +20,8 @@ use rustix::net::{
 };
 use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use xioflow_protocol::{
-    Decoder, Descendants, Hello, LastWord, Launch, PROTOCOL_VERSION, Reply, Request, StopPlan,
-    encode,
+    Containment, Decoder, Descendants, Hello, LastWord, Launch, PROTOCOL_VERSION, Reply, Request,
+    StopPlan, encode,
 };
 
 use crate::stage::Stage;
@@ -306,7 +306,7 @@ impl<'a> Holder<'a> {
     pub fn gate(&mut self, order: &Order) -> u32 {
         self.launch(order);
         match self.reply() {
-            Reply::Spawned { root } => {
+            Reply::Spawned { root, .. } => {
                 self.stage.watch(&[root.pid]);
                 root.pid
             }
@@ -441,6 +441,7 @@ impl Order {
             operation_id: "op-test".to_owned(),
             stdin_closed: false,
             nice: None,
+            containment: Containment::Subreaper,
         };
         Self::with_files(stage, launch)
     }

@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use xioflow_protocol::{Descendants, Launch, Reply, Request, Rung, StopPlan, TreeEnd};
+use xioflow_protocol::{Containment, Descendants, Launch, Reply, Request, Rung, StopPlan, TreeEnd};
 use xioflow_sandbox::find_program;
 
 use super::escapee::{Escapee, count_alive};
@@ -295,6 +295,7 @@ fn launch(with_daemon: bool) -> Launch {
         last_word_name: bytes("trial"),
         operation_id: "doctor".to_owned(),
         stdin_closed: false,
+        containment: Containment::Subreaper,
     }
 }
 
@@ -362,7 +363,10 @@ mod tests {
             boot_id: [0; 16],
             pidfd_inode: None,
         };
-        Reply::Spawned { root }
+        Reply::Spawned {
+            root,
+            namespace: None,
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use xioflow_journal::Stream;
 use xioflow_killpoint as killpoint;
 use xioflow_protocol::{
-    Descendants, FEATURE_NICE, Identity, Launch, LaunchDescriptor, LaunchFailure, Reply, Request,
+    Containment, Descendants, FEATURE_NICE, Identity, Launch, LaunchDescriptor, LaunchFailure,
+    Reply, Request,
 };
 
 use super::adopt::end_orphans;
@@ -274,7 +275,7 @@ fn await_gate(
     let patience = Patience::new(patience);
     loop {
         match link.receive()? {
-            Received::Reply(Reply::Spawned { root }) => return Ok(Ok(root)),
+            Received::Reply(Reply::Spawned { root, .. }) => return Ok(Ok(root)),
             Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
             Received::Reply(_) => return Err(HelperLost::OutOfOrder("no launch report")),
             Received::Nothing => link.wait(&patience)?,
@@ -338,6 +339,7 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
         last_word_name: last_word_name(stem).into_bytes().into(),
         operation_id: admitted.id.clone(),
         stdin_closed,
+        containment: Containment::Subreaper,
     }
 }
 

@@ -202,7 +202,10 @@ mod tests {
             boot_id: [0; 16],
             pidfd_inode: None,
         };
-        Reply::Spawned { root }
+        Reply::Spawned {
+            root,
+            namespace: None,
+        }
     }
 
     fn signalled() -> Reply {

@@ -78,6 +78,7 @@ fn word(empty: bool, released: bool, stopped: bool, exit: Option<Exit>) -> LastW
         empty,
         written_at_ms: 0,
         stopped,
+        namespace: None,
     }
 }
 

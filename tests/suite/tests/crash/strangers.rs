@@ -298,6 +298,7 @@ fn inside_one_that_was_left_has_become_a_stranger() {
         empty: false,
         written_at_ms: 1,
         stopped: true,
+        namespace: None,
     };
     let path = stage.domain().join("holders").join(format!("{ID}.word"));
     fs::write(path, word.to_bytes().expect("a short word")).expect("a file of the domain");

@@ -121,6 +121,7 @@ fn word(operation_id: &str, released: bool) -> LastWord {
         empty: true,
         written_at_ms: 1,
         stopped: false,
+        namespace: None,
     }
 }
 

@@ -76,7 +76,7 @@ fn an_account_that_is_not_even_read_becomes_the_last_word() {
     let order = Order::fixture(&stage, &["exit", "7"]);
     let mut holder = helper(&stage);
     holder.send_launch(&order);
-    let Reply::Spawned { root } = holder.reply() else {
+    let Reply::Spawned { root, .. } = holder.reply() else {
         panic!("no command at its gate")
     };
     holder.send(&Request::Release);

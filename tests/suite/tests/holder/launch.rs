@@ -110,7 +110,7 @@ fn the_identity_is_the_commands_own() {
     let mut holder = Holder::start(&stage);
     holder.launch(&order);
     let received = holder.receive().expect("a command at its gate");
-    let Reply::Spawned { root } = received.reply else {
+    let Reply::Spawned { root, .. } = received.reply else {
         panic!("{:?}", received.reply)
     };
     assert_eq!(received.descriptors.len(), 1, "a pidfd travels along");
