@@ -25,7 +25,7 @@ use crate::reap::{Left, harvest};
 use crate::serve::now_ms;
 use crate::setup::Ground;
 use crate::spawn::{Spawned, spawn};
-use crate::tree::{Tree, identify};
+use crate::tree::Tree;
 
 /// How long a child that will not run is waited for. It was killed, so only the kernel can hold it;
 /// that the gate is closed does not depend on it.
@@ -107,11 +107,6 @@ impl Operation {
             keeper,
         } = spawn(proof, command, &descriptors.standard)
             .map_err(|errno| failure(Step::Fork, errno, String::new()))?;
-        let Some(root) = identify(child, &ground.identity, pidfd.as_ref()) else {
-            // The gate closes with `keeper`: a child that cannot be named must not run.
-            let subject = format!("/proc/{child}/stat");
-            return Err(failure(Step::Fork, Errno::ENOENT, subject));
-        };
         let ours = pidfd
             .as_ref()
             .and_then(|pidfd| duplicate_above(pidfd.as_fd(), 3).ok());
@@ -123,7 +118,7 @@ impl Operation {
             child,
             pidfd,
             stage: Stage::Preparing(keeper),
-            tree: Tree::new(ground.helper, child, root, ours),
+            tree: Tree::new(ground.helper, child, ours),
             launch_failure: None,
             announced: false,
             released: false,

@@ -43,7 +43,8 @@ struct Outliver {
 pub(crate) struct Tree {
     helper: Helper,
     root: Pid,
-    root_identity: Identity,
+    /// Known when the root has come to its gate.
+    root_identity: Option<Identity>,
     /// Holds the number of the root's group also after the root was waited for.
     root_pidfd: Option<OwnedFd>,
     root_exit: Option<Exit>,
@@ -67,16 +68,11 @@ struct Sweeps {
 }
 
 impl Tree {
-    pub(crate) fn new(
-        helper: Helper,
-        root: Pid,
-        root_identity: Identity,
-        root_pidfd: Option<OwnedFd>,
-    ) -> Self {
+    pub(crate) fn new(helper: Helper, root: Pid, root_pidfd: Option<OwnedFd>) -> Self {
         Self {
             helper,
             root,
-            root_identity,
+            root_identity: None,
             root_pidfd,
             root_exit: None,
             outlivers: Vec::new(),
@@ -86,8 +82,13 @@ impl Tree {
         }
     }
 
-    pub(crate) const fn root(&self) -> &Identity {
-        &self.root_identity
+    pub(crate) const fn root(&self) -> Option<&Identity> {
+        self.root_identity.as_ref()
+    }
+
+    /// Notes who the root is.
+    pub(crate) fn identified(&mut self, root: Identity) {
+        self.root_identity = Some(root);
     }
 
     /// Notes the end of a child that has not been waited for yet; says whether it was the root.

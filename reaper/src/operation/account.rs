@@ -58,7 +58,7 @@ impl Operation {
             format: LAST_WORD_FORMAT,
             operation_id: self.terms.operation_id.clone(),
             holder: self.helper.clone(),
-            root: Some(self.tree.root().clone()),
+            root: self.tree.root().cloned(),
             released: self.released,
             launch_failure: self.launch_failure.clone(),
             end: account.end,

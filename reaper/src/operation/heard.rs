@@ -1,12 +1,15 @@
 //! What the child says at the gate, and what its silence means.
 
-use xioflow_protocol::{LaunchFailure, Reply};
+use alloc::format;
 
-use super::{After, CLOSED_WAIT_MS, Operation, Stage};
+use xioflow_protocol::{LaunchFailure, Reply, Stage as Step};
+use xioflow_sys::Errno;
+
+use super::{After, CLOSED_WAIT_MS, Operation, Stage, failure};
 use crate::channel::Channel;
 use crate::gate::{Keeper, Word};
 use crate::serve::now_ms;
-use crate::tree::never_executed;
+use crate::tree::{identify, never_executed};
 
 impl Operation {
     /// Hears what the child says at the gate.
@@ -27,21 +30,28 @@ impl Operation {
     fn hear_preparing(&mut self, channel: &mut Channel, keeper: Keeper) {
         match keeper.listen() {
             None => self.stage = Stage::Preparing(keeper),
-            Some(Word::Ready) => {
-                let root = self.tree.root().clone();
-                channel.say_with(
-                    &Reply::Spawned {
-                        root,
-                        namespace: None,
-                    },
-                    self.pidfd.take(),
-                );
-                self.announced = true;
-                self.stage = Stage::Waiting(keeper);
-            }
+            Some(Word::Ready) => self.announce(channel, keeper),
             Some(Word::Failed(failure)) => self.fail(channel, failure),
             Some(Word::End) => self.stage = Stage::Vanished,
         }
+    }
+
+    /// Says who waits at the gate. Only now can that be seen everywhere: up to its first step the child
+    /// is as little dumpable as the helper, and a `/proc` that hides others shows neither (`hidepid`).
+    fn announce(&mut self, channel: &mut Channel, keeper: Keeper) {
+        let Some(root) = identify(self.child, &self.helper, self.pidfd.as_ref()) else {
+            // The gate closes with `keeper`: a child that cannot be named must not run.
+            let subject = format!("/proc/{}/stat", self.child);
+            return self.fail(channel, failure(Step::Gate, Errno::ENOENT, subject));
+        };
+        self.tree.identified(root.clone());
+        let spawned = Reply::Spawned {
+            root,
+            namespace: None,
+        };
+        channel.say_with(&spawned, self.pidfd.take());
+        self.announced = true;
+        self.stage = Stage::Waiting(keeper);
     }
 
     fn hear_waiting(&mut self, keeper: Keeper) {
