@@ -35,13 +35,14 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(stage: &'a Stage, program: OsString) -> Self {
+    /// A run as another user, or as the one who runs the tests.
+    pub(crate) fn new(stage: &'a Stage, program: OsString, user: Option<u32>) -> Self {
         let mut command = with_default_signals(program);
         command
             .env_clear()
             .envs(stage.environment())
             .current_dir(stage.path(""));
-        if let Some(id) = stage.user_id() {
+        if let Some(id) = user {
             // As root, std also drops all supplementary groups on the way to another user.
             command.uid(id).gid(id);
         }

@@ -203,7 +203,13 @@ impl Stage {
 
     /// A run of any program in this stage's environment.
     pub fn run(&self, program: impl Into<OsString>) -> Run<'_> {
-        Run::new(self, program.into())
+        Run::new(self, program.into(), self.user_id())
+    }
+
+    /// The same with the privileges of whoever runs the tests, also where the stage's user has none: for a
+    /// program that first makes a world and then becomes that user in it.
+    pub fn run_privileged(&self, program: impl Into<OsString>) -> Run<'_> {
+        Run::new(self, program.into(), None)
     }
 
     /// Every variable that a process of this stage is given.
