@@ -129,7 +129,7 @@ pub use recovery::{Decision, First, LeasesAre, Verdict, preview as preview_recov
 pub use remote::{Arbiter, ArbiterInfo};
 pub use result::{
     EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, ProcessNamespaces,
-    Reuse, Scope, SpawnFailure, StopRecord, SurvivorRecord, TreeSettlement,
+    Reuse, Scope, SpawnFailure, StopRecord, SurvivorRecord, TreeNamespace, TreeSettlement,
 };
 pub use run::{RunHandle, TaskHandle};
 pub use stdin::{Stdin, StdinWriter};

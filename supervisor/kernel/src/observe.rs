@@ -241,6 +241,7 @@ mod tests {
             os_start_time: None,
             command_fingerprint: None,
             namespaces: own_namespaces(),
+            pid_namespace: None,
         }
     }
 

@@ -30,6 +30,9 @@ pub enum TreeSettlement {
 pub enum Scope {
     /// Every orphan came to our subreaper, and it has no child left (waitid(2): ECHILD).
     SubreaperTree,
+    /// The tree had a pid namespace of its own, whose init has ended: by then the kernel has ended and
+    /// waited for everybody in it, pid_namespaces(7).
+    PidNamespace,
     /// Only the command itself is known.
     DirectChild,
     /// Nothing can be said.
@@ -148,6 +151,23 @@ pub struct ProcessIdentity {
     /// system did not say, and in records of releases that did not ask.
     #[serde(default)]
     pub namespaces: Option<ProcessNamespaces>,
+    /// The pid namespace that its tree was given for its own; null where it was given none, and in the
+    /// identity of a helper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<TreeNamespace>,
+}
+
+/// A pid namespace that holds the tree of one command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeNamespace {
+    /// Its first process, which belongs to the helper and dies with it. Numbers are those of the supervisor's
+    /// namespace.
+    pub init: Box<ProcessIdentity>,
+    /// Its inode, by which namespaces(7) tells it from others.
+    pub inode: u64,
+    /// Whether a user namespace was made with it, because there was no privilege to make it otherwise.
+    pub user_namespace: bool,
 }
 
 /// Namespaces by the inodes that namespaces(7) gives them.

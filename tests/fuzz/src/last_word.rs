@@ -3,7 +3,8 @@
 use xioflow_journal::{OperationKind, OperationStatus, Outcome};
 use xioflow_kernel::ProcessIdentity;
 use xioflow_kernel::rules::{
-    Attempt, Conclusion, Known, Liveness, Observed, Provenance, Recorded, Ruling, decide, word_of,
+    Attempt, Conclusion, Init, Known, Liveness, Observed, Provenance, Recorded, Ruling, decide,
+    word_of,
 };
 use xioflow_protocol::{Exit, Identity, LastWord, LastWordError, SurvivorEnd};
 
@@ -42,26 +43,25 @@ pub fn check_decisions(word: &LastWord) {
         provenance: Provenance::Here,
     };
     for holder in Liveness::ALL {
-        for root in Liveness::ALL {
+        let with_each = |root| Init::ALL.map(|init| (root, init));
+        for (root, init) in Liveness::ALL.into_iter().flat_map(with_each) {
             let observed = Observed {
                 word: said,
                 holder,
+                init,
                 root,
                 waited: true,
                 attempt: Attempt::NothingFound,
             };
             if let Ruling::Conclude(conclusion) = decide(&recorded, &observed) {
-                check_conclusion(
-                    word,
-                    &conclusion,
-                    holder == Liveness::OtherBoot || root == Liveness::OtherBoot,
-                );
+                let boots = [holder, root].contains(&Liveness::OtherBoot);
+                check_conclusion(word, &conclusion, boots || init == Init::Gone);
             }
         }
     }
 }
 
-fn check_conclusion(word: &LastWord, conclusion: &Conclusion, other_boot: bool) {
+fn check_conclusion(word: &LastWord, conclusion: &Conclusion, nobody_outlived: bool) {
     if let Some(exit) = conclusion.exit {
         assert_eq!(word.end.exit, Some(exit), "an exit that nobody saw");
         assert!(
@@ -77,7 +77,7 @@ fn check_conclusion(word: &LastWord, conclusion: &Conclusion, other_boot: bool) 
             "a success that nobody saw"
         );
     }
-    if conclusion.frees_leases() && !other_boot {
+    if conclusion.frees_leases() && !nobody_outlived {
         let lives = |end: &SurvivorEnd| matches!(end, SurvivorEnd::Alive(_));
         let somebody = word
             .end
@@ -112,6 +112,7 @@ fn recorded_as(identity: &Identity) -> ProcessIdentity {
         os_start_time: None,
         command_fingerprint: None,
         namespaces: None,
+        pid_namespace: None,
     }
 }
 

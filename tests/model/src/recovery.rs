@@ -3,7 +3,7 @@
 
 use xioflow_journal::{OperationKind, OperationStatus, Outcome, RunStatus, TerminationReason};
 use xioflow_kernel::rules::{
-    Attempt, Case, Conclusion, Fate, Known, Liveness, Observed, Provenance, Recorded, Ruling,
+    Attempt, Case, Conclusion, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Ruling,
     RunFacts, Said, Word, converge, decide,
 };
 
@@ -88,6 +88,7 @@ pub fn take(state: &mut State, owner: usize, at: usize, act: Act, mutation: Opti
             let nothing = Observed {
                 word: Word::None,
                 holder: Liveness::CannotTell,
+                init: Init::Untold,
                 root: Liveness::CannotTell,
                 waited: false,
                 attempt: Attempt::NotTried,

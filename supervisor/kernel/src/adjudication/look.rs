@@ -12,7 +12,7 @@ use super::Residual;
 use crate::observe::{self, Met, Scan};
 use crate::operation::last_word_name;
 use crate::output::artifact_stem;
-use crate::recovery::{Found, Legible, Liveness, Parties, legible, read_word};
+use crate::recovery::{Found, Init, Legible, Liveness, Parties, legible, read_word};
 use crate::result::{OperationResult, ProcessIdentity};
 
 /// How long a helper may take to leave that has told its last: whoever decides may have been told a moment ago.
@@ -56,9 +56,14 @@ impl Look {
             sight.unclear.push(why.to_owned());
             return sight.finish();
         }
-        if let Some(holder) = &holder {
-            observe::wait_gone(holder, HOLDER_PATIENCE);
+        for party in holder.iter().chain(init_of(root.as_ref())) {
+            observe::wait_gone(party, HOLDER_PATIENCE);
         }
+        if !was_foreign(result.as_ref()) && init_is_gone(root.as_ref()) {
+            // Nobody of the tree outlives it, whatever the record lacks.
+            return Self::default();
+        }
+        sight.look_at_party(init_of(root.as_ref()));
         sight.look_at_party(holder.as_ref());
         let root_now = sight.look_at_party(root.as_ref());
         let scan = observe::scan();
@@ -145,8 +150,7 @@ impl Sight {
 
     /// Nothing of it lives on this machine; on another one it may.
     fn note_other_boot(&mut self, result: Option<&OperationResult>) {
-        let was_foreign = result.and_then(|it| it.recovery_case) == Some('Q');
-        if was_foreign {
+        if was_foreign(result) {
             let why = "it ran on another machine, or in the domain that this one is a copy of";
             self.unclear.push(why.to_owned());
         }
@@ -212,6 +216,21 @@ impl Sight {
             None => {}
         }
     }
+}
+
+/// Whether it was settled as that of another machine, or of the original of this domain. What is seen here
+/// proves nothing of it then.
+fn was_foreign(result: Option<&OperationResult>) -> bool {
+    result.and_then(|it| it.recovery_case) == Some('Q')
+}
+
+/// The init of the pid namespace that the tree was given for its own.
+fn init_of(root: Option<&ProcessIdentity>) -> Option<&ProcessIdentity> {
+    Some(&root?.pid_namespace.as_ref()?.init)
+}
+
+fn init_is_gone(root: Option<&ProcessIdentity>) -> bool {
+    init_of(root).is_some_and(|init| Init::of(observe::liveness(init)) == Init::Gone)
 }
 
 fn is_elsewhere(party: &ProcessIdentity) -> bool {

@@ -343,6 +343,7 @@ fn plain_identity(identity: &Identity) -> ProcessIdentity {
         os_start_time: clock::start_text(identity.start_ticks),
         command_fingerprint: None,
         namespaces: observe::own_namespaces(),
+        pid_namespace: None,
     }
 }
 

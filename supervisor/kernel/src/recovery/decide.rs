@@ -2,14 +2,16 @@
 //! and processes are the caller's (`settle`, `wait`, `stop`).
 //!
 //! The rule behind every row: leases are freed only by proof that nothing of the operation can act any
-//! more. A proof is a helper's word that its tree is gone, another boot of the same machine, or a
-//! gate that never opened. That a process cannot be found proves nothing of those it left behind.
+//! more. A proof is a helper's word that its tree is gone, the end of the init of the tree's own pid
+//! namespace, another boot of the same machine, or a gate that never opened. That a process cannot be found proves nothing of those it left behind.
 
 use serde::{Deserialize, Serialize};
 use xioflow_journal::{OperationKind, OperationStatus, Outcome, TerminationReason};
 use xioflow_protocol::Exit;
 
-use super::facts::{Attempt, Fate, Known, Liveness, Observed, Provenance, Recorded, Said, Word};
+use super::facts::{
+    Attempt, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
+};
 use crate::operation::{Cause, outcome_of};
 
 /// What was decided about an operation.
@@ -32,7 +34,8 @@ pub enum Verdict {
 /// What is to be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ruling {
-    /// The helper is at work: wait for its end, within the time that all helpers share.
+    /// The helper is at work, or the kernel, which ends a namespace after its helper: wait for the end of
+    /// that, within the time that all of them share.
     Wait,
     /// The command is there, and nobody holds its tree: end what can be identified.
     Stop,
@@ -120,6 +123,10 @@ cases! {
     Foreign = 'Q',
     /// A snapshot, which changes nothing outside of its own store.
     Snapshot = 'R',
+    /// The helper left no word of use, and the init of the tree's pid namespace has ended.
+    NamespaceGone = 'S',
+    /// The helper could not end all of the tree, and the init of its pid namespace has ended since.
+    RemainsAreGone = 'T',
 }
 
 /// Decides one operation.
@@ -140,19 +147,20 @@ pub fn decide(recorded: &Recorded, observed: &Observed) -> Ruling {
 }
 
 fn decide_process(recorded: &Recorded, observed: &Observed) -> Ruling {
-    let Sight { holder, root } = Sight::of(recorded, observed);
-    let boot_is_proof = holder == Liveness::OtherBoot || root == Liveness::OtherBoot;
+    let sight = Sight::of(recorded, observed);
     match observed.word {
-        Word::Said(said) if said.empty || boot_is_proof => told(recorded, said, root),
+        Word::Said(said) if said.empty || sight.boot_is_proof() || sight.init == Init::Gone => {
+            told(recorded, said, &sight)
+        }
         Word::Said(_) => isolated(Case::Remains),
         Word::None | Word::Unusable if gate_never_opened(recorded) => {
             let reason = Some(TerminationReason::CrashDetected);
             settled(Case::GateNeverOpened, Verdict::CleanedUnspawned, reason)
         }
-        Word::None | Word::Unusable if boot_is_proof => {
+        Word::None | Word::Unusable if sight.boot_is_proof() => {
             settled(Case::EarlierBoot, Verdict::MarkedDead, unseen())
         }
-        Word::None | Word::Unusable => without_word(recorded, observed, holder, root),
+        Word::None | Word::Unusable => without_word(recorded, observed, &sight),
     }
 }
 
@@ -160,6 +168,7 @@ fn decide_process(recorded: &Recorded, observed: &Observed) -> Ruling {
 struct Sight {
     holder: Liveness,
     root: Liveness,
+    init: Init,
 }
 
 impl Sight {
@@ -173,30 +182,59 @@ impl Sight {
         };
         let holder = seen(recorded.holder, observed.holder);
         let root = seen(recorded.root, observed.root);
+        let init = match (recorded.root, recorded.provenance) {
+            // It is recorded with the command. Of another machine nothing is seen here, whatever boot it says
+            // it has: a copy of a running machine goes on with the boot of the original.
+            (Known::Yes, Provenance::Here | Provenance::Renumbered) => observed.init,
+            _ => Init::Untold,
+        };
         let of_this_boot = |it| {
             matches!(
                 it,
                 Liveness::Alive | Liveness::Unreaped | Liveness::Gone | Liveness::Elsewhere
             )
         };
-        // Both were started by one owner, so one boot cannot be right for one of them only.
+        // All were started by one owner, so one boot cannot be right for some of them only.
         let unlikely = of_this_boot(holder)
             || of_this_boot(root)
+            || init != Init::Untold
             || recorded.provenance == Provenance::OtherMachine;
         let doubted = |it| match it {
             Liveness::OtherBoot if unlikely => Liveness::CannotTell,
             other => other,
         };
+        let says_otherwise = |it| {
+            // Nobody outlives the init, and none of them was there before this boot.
+            matches!(
+                it,
+                Liveness::Alive | Liveness::Unreaped | Liveness::OtherBoot
+            )
+        };
+        let init_is_doubted = says_otherwise(root) || holder == Liveness::OtherBoot;
         Self {
             holder: doubted(holder),
             root: doubted(root),
+            init: match init {
+                Init::Gone if init_is_doubted => Init::Untold,
+                other => other,
+            },
         }
+    }
+
+    fn boot_is_proof(&self) -> bool {
+        self.holder == Liveness::OtherBoot || self.root == Liveness::OtherBoot
+    }
+
+    /// Whether somebody of the tree is there, so that its numbers are its own.
+    fn found_any(&self) -> bool {
+        matches!(self.root, Liveness::Alive | Liveness::Unreaped) || self.init == Init::Lives
     }
 }
 
 /// The helper has said how it ended, and nothing of the tree is left.
-fn told(recorded: &Recorded, said: Said, root: Liveness) -> Ruling {
-    if root == Liveness::Alive {
+fn told(recorded: &Recorded, said: Said, sight: &Sight) -> Ruling {
+    // A helper waits for the init of its namespace before it calls that empty.
+    if sight.root == Liveness::Alive || sight.init == Init::Lives {
         return isolated(Case::Contradiction);
     }
     let crash = Some(TerminationReason::CrashDetected);
@@ -211,12 +249,11 @@ fn told(recorded: &Recorded, said: Said, root: Liveness) -> Ruling {
                 Some(_) => (Verdict::SettledByLastWord, crash),
                 None => (Verdict::MarkedDead, unseen()),
             };
-            seen(
-                Case::RemainsOfEarlierBoot,
-                verdict,
-                (Outcome::Failed, reason),
-                exit,
-            )
+            let case = match sight.init {
+                Init::Gone => Case::RemainsAreGone,
+                Init::Untold | Init::Lives => Case::RemainsOfEarlierBoot,
+            };
+            seen(case, verdict, (Outcome::Failed, reason), exit)
         }
         Fate::Ran { exit, .. } => {
             let cause = cause_of(recorded, said.fate);
@@ -263,23 +300,21 @@ fn gate_never_opened(recorded: &Recorded) -> bool {
 }
 
 /// Its helper has said nothing of use, and it may be of this boot.
-fn without_word(
-    recorded: &Recorded,
-    observed: &Observed,
-    holder: Liveness,
-    root: Liveness,
-) -> Ruling {
-    let found_alive = matches!(root, Liveness::Alive | Liveness::Unreaped);
-    if may_be_at_work(recorded) && (holder == Liveness::Alive || found_alive) {
+fn without_word(recorded: &Recorded, observed: &Observed, sight: &Sight) -> Ruling {
+    let &Sight { holder, init, .. } = sight;
+    let found_any = sight.found_any();
+    if may_be_at_work(recorded) && (holder == Liveness::Alive || found_any) {
         return isolated(Case::Foreign);
     }
-    match (holder, observed.attempt) {
-        (Liveness::Alive, _) if !observed.waited => Ruling::Wait,
-        (Liveness::Alive, _) => isolated(Case::HolderLives),
-        (_, Attempt::NotTried) if found_alive => Ruling::Stop,
-        (_, Attempt::Confirmed) => isolated_as(Case::Ended, Verdict::StoppedAliveProcess),
-        (_, Attempt::Unconfirmed) => isolated(Case::NotEnded),
-        (_, Attempt::NotTried | Attempt::NothingFound) => {
+    match (holder, init, observed.attempt) {
+        (Liveness::Alive, ..) if !observed.waited => Ruling::Wait,
+        (_, Init::Gone, _) => settled(Case::NamespaceGone, Verdict::MarkedDead, unseen()),
+        (Liveness::Alive, ..) => isolated(Case::HolderLives),
+        (_, Init::Lives, _) if !observed.waited => Ruling::Wait,
+        (_, _, Attempt::NotTried) if found_any => Ruling::Stop,
+        (_, _, Attempt::Confirmed) => isolated_as(Case::Ended, Verdict::StoppedAliveProcess),
+        (_, _, Attempt::Unconfirmed) => isolated(Case::NotEnded),
+        (_, _, Attempt::NotTried | Attempt::NothingFound) => {
             isolated(nothing_seen(recorded, observed, holder))
         }
     }

@@ -70,12 +70,13 @@ fn every_observation() -> Vec<Observed> {
     let mut all = Vec::new();
     for word in words() {
         for holder in Liveness::ALL {
-            for root in Liveness::ALL {
+            for (root, init) in roots_and_inits() {
                 for waited in [false, true] {
                     for attempt in Attempt::ALL {
                         all.push(Observed {
                             word,
                             holder,
+                            init,
                             root,
                             waited,
                             attempt,
@@ -86,6 +87,11 @@ fn every_observation() -> Vec<Observed> {
         }
     }
     all
+}
+
+fn roots_and_inits() -> impl Iterator<Item = (Liveness, Init)> {
+    let with_each = |root| Init::ALL.map(|init| (root, init));
+    Liveness::ALL.into_iter().flat_map(with_each)
 }
 
 fn is_process(recorded: &Recorded) -> bool {
@@ -154,7 +160,25 @@ impl Row<'_> {
                 Liveness::Gone,
                 Liveness::Elsewhere,
             ])
+            && self.init() == Init::Untold
             && self.recorded.provenance != Provenance::OtherMachine
+    }
+
+    /// What counts of the look at the init: it is recorded with the command, and of this machine.
+    fn init(&self) -> Init {
+        let here = [Provenance::Here, Provenance::Renumbered].contains(&self.recorded.provenance);
+        match here && self.recorded.root == Known::Yes {
+            true => self.observed.init,
+            false => Init::Untold,
+        }
+    }
+
+    /// The kernel has ended everybody in the tree's namespace, and nothing says otherwise.
+    fn namespace_is_gone(&self) -> bool {
+        let lives = [Liveness::Alive, Liveness::Unreaped, Liveness::OtherBoot];
+        self.init() == Init::Gone
+            && self.root().is_none_or(|root| !lives.contains(&root))
+            && self.holder() != Some(Liveness::OtherBoot)
     }
 
     /// The owner that recorded it may be at work, and what lives is its business.
@@ -179,9 +203,17 @@ impl Row<'_> {
             return self.recorded.kind == OperationKind::Snapshot && !self.may_be_watched_over();
         }
         match self.observed.word {
-            Word::Said(said) if said.empty => self.root() != Some(Liveness::Alive),
-            Word::Said(_) => self.nothing_survived(),
-            Word::None | Word::Unusable => self.was_never_let_run() || self.nothing_survived(),
+            Word::Said(said) if said.empty => {
+                self.root() != Some(Liveness::Alive) && self.init() != Init::Lives
+            }
+            Word::Said(_) => self.nothing_survived() || self.namespace_is_gone(),
+            Word::None | Word::Unusable => {
+                let is_held = self.holder() == Some(Liveness::Alive);
+                let is_held_elsewhere = self.may_be_watched_over() && is_held;
+                self.was_never_let_run()
+                    || self.nothing_survived()
+                    || self.namespace_is_gone() && !is_held_elsewhere
+            }
         }
     }
 
@@ -226,12 +258,14 @@ impl Row<'_> {
         assert!(!acts || !self.may_be_watched_over(), "{self:?}");
         match self.ruling {
             Ruling::Wait => {
-                assert_eq!(self.holder(), Some(Liveness::Alive), "{self:?}");
+                let holds = self.holder() == Some(Liveness::Alive);
+                assert!(holds || self.init() == Init::Lives, "{self:?}");
                 assert!(!self.observed.waited, "{self:?}");
             }
             Ruling::Stop => {
                 let ours = [Some(Liveness::Alive), Some(Liveness::Unreaped)];
-                assert!(ours.contains(&self.root()), "{self:?}");
+                let is_there = ours.contains(&self.root()) || self.init() == Init::Lives;
+                assert!(is_there, "{self:?}");
                 assert_ne!(self.holder(), Some(Liveness::Alive), "{self:?}");
                 assert_eq!(self.observed.attempt, Attempt::NotTried, "{self:?}");
                 let told = matches!(self.observed.word, Word::Said(_));
@@ -297,6 +331,7 @@ fn each_case_by_an_example() {
     let observed = Observed {
         word: Word::None,
         holder: Liveness::Gone,
+        init: Init::Untold,
         root: Liveness::Gone,
         waited: true,
         attempt: Attempt::NotTried,
@@ -316,6 +351,10 @@ fn each_case_by_an_example() {
     let tried = |attempt| Observed {
         root: Liveness::Alive,
         attempt,
+        ..observed
+    };
+    let gone = |observed| Observed {
+        init: Init::Gone,
         ..observed
     };
     let of = |kind| Recorded { kind, ..recorded };
@@ -386,6 +425,15 @@ fn each_case_by_an_example() {
         ('G', renumbered, observed),
         ('D', renumbered, seen(boot, boot)),
         ('R', of(OperationKind::Snapshot), observed),
+        ('S', recorded, gone(observed)),
+        ('S', recorded, gone(with(Word::Unusable))),
+        ('S', recorded, gone(seen(Liveness::Alive, Liveness::Gone))),
+        ('S', renumbered, gone(observed)),
+        ('Q', renumbered, gone(seen(Liveness::Alive, Liveness::Gone))),
+        ('Q', copied, gone(observed)),
+        ('Q', from(Provenance::OtherMachine), gone(observed)),
+        ('A', recorded, gone(with(said(ran, true)))),
+        ('T', recorded, gone(with(said(ran, false)))),
     ];
     for (letter, recorded, observed) in cases {
         let Ruling::Conclude(concluded) = decide(&recorded, &observed) else {

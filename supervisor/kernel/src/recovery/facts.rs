@@ -106,6 +106,37 @@ impl fmt::Display for Liveness {
     }
 }
 
+/// The init of the pid namespace that the tree was given for its own.
+///
+/// It dies with its helper, and its end is a proof: before it ends the kernel kills everybody in the
+/// namespace, and waits until each of them was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Init {
+    /// There is none, or the system does not say how it is with it.
+    Untold,
+    /// It lives, or is still ending those in its namespace.
+    Lives,
+    /// It has ended, and with it everybody in its namespace.
+    Gone,
+}
+
+impl Init {
+    /// Every answer.
+    #[cfg(any(test, feature = "rules"))]
+    pub const ALL: [Self; 3] = [Self::Untold, Self::Lives, Self::Gone];
+
+    /// What a look at the recorded process comes to.
+    #[must_use]
+    pub const fn of(seen: Liveness) -> Self {
+        match seen {
+            Liveness::Alive => Self::Lives,
+            // A zombie has ended all the same: the kernel makes it one when its namespace is empty.
+            Liveness::Unreaped | Liveness::Gone => Self::Gone,
+            Liveness::OtherBoot | Liveness::Elsewhere | Liveness::CannotTell => Self::Untold,
+        }
+    }
+}
+
 /// What stands where the helper's last word would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
@@ -176,9 +207,12 @@ pub struct Observed {
     pub word: Word,
     /// The recorded helper.
     pub holder: Liveness,
+    /// The init of the tree's own pid namespace. It is looked at before the command: whoever is in the
+    /// namespace after it has ended was never in it.
+    pub init: Init,
     /// The recorded command.
     pub root: Liveness,
-    /// Whether a helper that lives has had its time.
+    /// Whether a helper that lives, or the kernel that ends a namespace, has had its time.
     pub waited: bool,
     /// What recovery has tried itself.
     pub attempt: Attempt,

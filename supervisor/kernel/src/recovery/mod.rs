@@ -16,6 +16,7 @@ mod drafts;
     expect(unreachable_pub, reason = "public for `rules`, which is a feature")
 )]
 mod facts;
+mod namespace;
 mod preview;
 #[cfg_attr(
     not(feature = "rules"),
@@ -44,7 +45,7 @@ use crate::result::ProcessIdentity;
 pub use decide::Verdict;
 pub use preview::preview;
 
-pub(crate) use facts::Liveness;
+pub(crate) use facts::{Init, Liveness};
 pub(crate) use unfinished::{Legible, legible};
 pub(crate) use word::{Found, Parties, read as read_word};
 
@@ -53,7 +54,7 @@ pub(crate) use word::{Found, Parties, read as read_word};
 pub(crate) mod rules {
     pub use super::decide::{Case, Conclusion, Ruling, decide};
     pub use super::facts::{
-        Attempt, Fate, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
+        Attempt, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
     };
     pub use super::runs::{RunFacts, converge};
     pub use super::word::word_of;
@@ -112,7 +113,7 @@ pub enum LeasesAre {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum First {
-    /// It waits for a helper that is at work.
+    /// It waits for a helper that is at work, or for the end of the pid namespace that it held.
     WaitForHelper,
     /// It ends processes that are identified and that nobody holds.
     StopProcesses,
@@ -143,7 +144,8 @@ pub(crate) fn recover(
     Ok(decisions)
 }
 
-/// Lets the helpers that are at work come to their end, within one time for all.
+/// Lets the helpers that are at work come to their end, within one time for all, and then the namespaces
+/// that they held.
 fn wait_for_helpers(all: &mut [Unfinished]) {
     let until = Instant::now() + wait::HOLDER_PATIENCE;
     let waits = |it: &&Unfinished| it.ruling() == Ruling::Wait;
@@ -153,11 +155,17 @@ fn wait_for_helpers(all: &mut [Unfinished]) {
         .filter_map(|it| it.holder.as_ref())
         .collect();
     wait::wait_for_holders(&at_work, until);
-    for unfinished in all.iter_mut() {
-        if unfinished.ruling() != Ruling::Wait {
-            continue;
-        }
-        unfinished.observed.waited = true;
+    look_again(all, false);
+    let is_ending = |it: &&Unfinished| waits(it) && it.observed.holder != Liveness::Alive;
+    let inits = all.iter().filter(is_ending).filter_map(Unfinished::init);
+    wait::wait_for_inits(&inits.collect::<Vec<_>>());
+    look_again(all, true);
+}
+
+/// Looks again at those that were waited for.
+fn look_again(all: &mut [Unfinished], waited: bool) {
+    for unfinished in all.iter_mut().filter(|it| it.ruling() == Ruling::Wait) {
+        unfinished.observed.waited = waited;
         unfinished.look();
     }
 }
@@ -168,6 +176,9 @@ fn stop_the_rest(all: &mut [Unfinished]) {
         .iter_mut()
         .filter(|it| it.ruling() == Ruling::Stop)
         .collect();
+    namespace::end_inits(&mut of_these);
+    // With the init gone there is nobody left.
+    of_these.retain(|it| it.ruling() == Ruling::Stop);
     let roots: Vec<&ProcessIdentity> = of_these.iter().filter_map(|it| it.root.as_ref()).collect();
     let stopped = stop::stop_all(&roots);
     // Each of them has a root, or the ruling would be another.

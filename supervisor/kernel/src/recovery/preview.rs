@@ -5,7 +5,7 @@ use std::path::Path;
 use xioflow_journal::{Query, Stream};
 
 use super::decide::Ruling;
-use super::facts::Attempt;
+use super::facts::{Attempt, Init, Liveness};
 use super::unfinished::{Origin, Unfinished};
 use super::{Decision, First, settle};
 use crate::error::ExecuteError;
@@ -49,6 +49,10 @@ fn pretend(unfinished: &mut Unfinished) -> Option<First> {
                 first.get_or_insert(First::WaitForHelper);
             }
             Ruling::Stop => {
+                if unfinished.observed.init == Init::Lives {
+                    unfinished.observed.init = Init::Gone;
+                    unfinished.observed.root = Liveness::Gone;
+                }
                 unfinished.observed.attempt = Attempt::Confirmed;
                 first.get_or_insert(First::StopProcesses);
             }

@@ -24,7 +24,7 @@ use crate::result::ProcessIdentity;
 const GRACE: Duration = Duration::from_millis(2000);
 
 /// How long they may take to end after SIGKILL, which only the kernel can delay.
-const KILL_PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What came of the attempt to end one command.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Stopped {
     pub(crate) signalled: Vec<u32>,
     /// Who is left, likewise.
     pub(crate) left: Vec<Survivor>,
+    /// Whether it was made on the init of the tree's pid namespace, which stands for all of it.
+    pub(crate) is_of_init: bool,
 }
 
 impl Stopped {
@@ -42,6 +44,7 @@ impl Stopped {
         attempt: Attempt::NotTried,
         signalled: Vec::new(),
         left: Vec::new(),
+        is_of_init: false,
     };
 }
 
@@ -290,6 +293,7 @@ impl<'a> Tree<'a> {
             attempt,
             signalled: self.signalled,
             left,
+            is_of_init: false,
         }
     }
 }

@@ -26,6 +26,7 @@ fn leader() -> (Child, ProcessIdentity) {
         os_start_time: None,
         command_fingerprint: None,
         namespaces: None,
+        pid_namespace: None,
     };
     (child, identity)
 }

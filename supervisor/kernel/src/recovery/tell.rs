@@ -8,7 +8,7 @@ use super::facts::{Fate, Provenance, Recorded};
 use super::stop::Stopped;
 use crate::guidance;
 use crate::operation::{Cause, apply_spawn_failure, indeterminate, name_survivors, settle_end};
-use crate::result::{OperationResult, SpawnFailure, TreeSettlement};
+use crate::result::{OperationResult, Scope, SpawnFailure, TreeSettlement};
 
 /// What a conclusion can be told with.
 pub(super) struct Sources<'a> {
@@ -38,24 +38,39 @@ pub(super) fn tell(
             settle_end(&mut result, &word.end, cause_of(sources.recorded, fate));
         }
         (Case::Remains, Some(word)) => settle_end(&mut result, &word.end, Cause::Remains),
-        (Case::RemainsOfEarlierBoot, Some(word)) => {
+        (Case::RemainsOfEarlierBoot | Case::RemainsAreGone, Some(word)) => {
             settle_end(&mut result, &word.end, Cause::HostLost);
-            // Nobody saw them end: the machine did.
-            result.tree_settlement = Some(TreeSettlement::Unverified);
-            result.residual_pids.clear();
-            result.reason = Some(
-                "the machine went down before what was left of the command could be ended".into(),
-            );
+            outlived(&mut result, concluded);
         }
         (Case::NotExecuted, Some(word)) => refuse(&mut result, word),
         _ if concluded.frees_leases() => {
             result.status = concluded.status;
             result.termination_reason = concluded.reason;
             result.reason = why_over(concluded.case).map(str::to_owned);
+            if concluded.case == Case::NamespaceGone {
+                result.scope = Scope::PidNamespace;
+            }
         }
         _ => isolate(&mut result, operation, concluded.case, sources),
     }
     result
+}
+
+/// What the helper could not end has come to its end since, unseen by it.
+fn outlived(result: &mut OperationResult, concluded: &Conclusion) {
+    result.termination_reason = concluded.reason;
+    result.residual_pids.clear();
+    let reason = if concluded.case == Case::RemainsAreGone {
+        result.scope = Scope::PidNamespace;
+        result.tree_settlement = Some(TreeSettlement::Reaped);
+        result.residual_processes_reaped = true;
+        "what its helper could not end has ended since, with the init of its pid namespace"
+    } else {
+        // Nobody saw them end: the machine did.
+        result.tree_settlement = Some(TreeSettlement::Unverified);
+        "the machine went down before what was left of the command could be ended"
+    };
+    result.reason = Some(reason.to_owned());
 }
 
 /// What became of the command of a last word.
@@ -91,6 +106,10 @@ fn why_over(case: Case) -> Option<&'static str> {
         }
         Case::NeverRan => "its supervisor died before the command was let run; nothing of it ran",
         Case::EarlierBoot => "the machine went down while it ran, and its end was not seen",
+        Case::NamespaceGone => {
+            "its supervisor and its helper died while it ran, and its end was not seen; the kernel has ended \
+             everything in its pid namespace, whose init is gone"
+        }
         Case::Snapshot => "its owner died before the snapshot was taken; nothing was changed",
         _ => return None,
     })
@@ -156,6 +175,11 @@ fn why_unclear(case: Case) -> &'static str {
 /// What a person should look at first.
 fn advice(case: Case, stopped: &Stopped) -> String {
     match case {
+        Case::NotEnded if stopped.is_of_init => {
+            "see what keeps the processes of its pid namespace from ending: one in uninterruptible sleep, \
+             or a zombie that nobody waits for"
+                .into()
+        }
         Case::HolderLives => "see what keeps the helper from ending its tree, and end both".into(),
         Case::Ended => {
             let count = stopped.signalled.len();

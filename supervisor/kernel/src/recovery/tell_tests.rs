@@ -9,7 +9,7 @@ use xioflow_protocol::{
 
 use super::*;
 use crate::recovery::decide::{Ruling, Verdict, decide};
-use crate::recovery::facts::{Attempt, Known, Liveness, Observed, Provenance, Said, Word};
+use crate::recovery::facts::{Attempt, Init, Known, Liveness, Observed, Provenance, Said, Word};
 use crate::result::Evidence;
 
 fn operation(kind: OperationKind) -> Operation {
@@ -50,6 +50,7 @@ const RECORDED: Recorded = Recorded {
 const OBSERVED: Observed = Observed {
     word: Word::None,
     holder: Liveness::Gone,
+    init: Init::Untold,
     root: Liveness::Gone,
     waited: true,
     attempt: Attempt::NotTried,
@@ -226,29 +227,70 @@ fn what_remains_is_named_until_the_machine_was_started_since() {
             .is_some_and(|it| it.contains("stubborn (pid 4"))
     );
 
-    let observed = Observed {
+    let remains = Observed {
         word: Word::Said(Said {
             fate: fate_of(&word),
             empty: false,
         }),
-        holder: Liveness::OtherBoot,
-        root: Liveness::OtherBoot,
         ..OBSERVED
     };
-    let concluded = conclude(&RECORDED, &observed);
+    let rebooted = Observed {
+        holder: Liveness::OtherBoot,
+        root: Liveness::OtherBoot,
+        ..remains
+    };
+    let namespace_gone = Observed {
+        init: Init::Gone,
+        ..remains
+    };
+    for (observed, says, settlement) in [
+        (rebooted, "machine", TreeSettlement::Unverified),
+        (namespace_gone, "pid namespace", TreeSettlement::Reaped),
+    ] {
+        let result = concluded_with(&observed, Some(&word));
+        assert_eq!(
+            (result.status, result.exit_code),
+            (Outcome::Failed, Some(0))
+        );
+        assert!(result.residual_pids.is_empty());
+        assert_eq!(result.tree_settlement, Some(settlement));
+        assert!(result.reason.is_some_and(|it| it.contains(says)), "{says}");
+    }
+}
+
+fn concluded_with(observed: &Observed, word: Option<&LastWord>) -> OperationResult {
+    let concluded = conclude(&RECORDED, observed);
     let sources = Sources {
         recorded: &RECORDED,
-        word: Some(&word),
+        word,
         unusable: None,
         stopped: &Stopped::NOTHING,
         host: None,
     };
     let result = tell(&operation(OperationKind::Process), &concluded, &sources);
-    assert_eq!(
-        (result.status, result.exit_code),
-        (Outcome::Failed, Some(0))
-    );
-    assert!(result.residual_pids.is_empty());
+    assert_eq!(result.status, concluded.status);
+    assert_eq!(result.termination_reason, concluded.reason);
+    result
+}
+
+/// Nobody saw how the command ended, so nothing stands for its exit; that nothing of it is left is proven.
+#[test]
+fn the_end_of_its_namespace_is_proof_and_no_exit() {
+    let observed = Observed {
+        init: Init::Gone,
+        ..OBSERVED
+    };
+    let result = concluded_with(&observed, None);
+    assert_eq!(result.status, Outcome::Failed);
+    let unseen = Some(TerminationReason::ExitUnobserved);
+    assert_eq!(result.termination_reason, unseen);
+    assert_eq!((result.exit_code, result.signal), (None, None));
+    assert_eq!(result.evidence, Evidence::Unobserved);
+    assert_eq!(result.scope, Scope::PidNamespace);
+    assert_eq!(result.recovery_case, Some('S'));
+    assert_eq!(result.recovery_guidance, None, "there is nothing to decide");
+    let reason = result.reason.unwrap_or_default();
+    assert!(reason.contains("pid namespace"), "{reason}");
 }
 
 /// Whoever is left with an end that is not proven is told what to do about it, in every such case.
@@ -293,6 +335,7 @@ fn every_unclear_end_names_the_way_out() {
         attempt: Attempt::Unconfirmed,
         signalled: vec![4, 5],
         left: vec![survivor(5)],
+        is_of_init: false,
     };
     for (case, recorded, observed, says) in [
         (Case::UnusableWord, RECORDED, unusable, "damaged"),

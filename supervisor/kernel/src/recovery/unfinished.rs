@@ -6,7 +6,7 @@ use serde_json::Value;
 use xioflow_journal::{Inherited, Operation, OperationStatus, Owner, Query, TerminationReason};
 
 use super::decide::{Conclusion, Ruling, decide};
-use super::facts::{Attempt, Known, Liveness, Observed, Provenance, Recorded, Word};
+use super::facts::{Attempt, Init, Known, Liveness, Observed, Provenance, Recorded, Word};
 use super::stop::Stopped;
 use super::word::{self, Found, Parties};
 use crate::error::ExecuteError;
@@ -91,6 +91,7 @@ impl Unfinished {
             observed: Observed {
                 word: Word::None,
                 holder: Liveness::CannotTell,
+                init: Init::Untold,
                 root: Liveness::CannotTell,
                 waited: false,
                 attempt: Attempt::NotTried,
@@ -103,8 +104,8 @@ impl Unfinished {
         Ok(unfinished)
     }
 
-    /// Looks at the helper, then at its last word, which it writes before it goes, then at the command,
-    /// which the word tells the end of.
+    /// Looks at the helper, then at its last word, which it writes before it goes, then at the init of
+    /// the tree's namespace, which dies after the helper, then at the command, whose end the word and the init tell.
     pub(super) fn look(&mut self) {
         let liveness =
             |it: Option<&ProcessIdentity>| it.map_or(Liveness::CannotTell, observe::liveness);
@@ -115,7 +116,14 @@ impl Unfinished {
         };
         self.word = word::read(&self.word_path, &self.operation.id, parties);
         self.observed.word = self.word.summary();
+        self.observed.init = Init::of(liveness(self.init()));
         self.observed.root = liveness(self.root.as_ref());
+    }
+
+    /// The init of the pid namespace that its tree was given for its own.
+    pub(super) fn init(&self) -> Option<&ProcessIdentity> {
+        let namespace = self.root.as_ref()?.pid_namespace.as_ref()?;
+        Some(&namespace.init)
     }
 
     pub(super) fn ruling(&self) -> Ruling {
@@ -149,8 +157,14 @@ impl Unfinished {
             Attempt::Confirmed => "; recovery has ended all of it that could be identified",
             Attempt::Unconfirmed => "; recovery could not end all of it",
         };
+        let init = match (self.init(), self.observed.init) {
+            (None, _) => "",
+            (Some(_), Init::Gone) => "; the init of its pid namespace is gone, and all in it",
+            (Some(_), Init::Lives) => "; the init of its pid namespace has not ended",
+            (Some(_), Init::Untold) => "; the init of its pid namespace cannot be looked at",
+        };
         format!(
-            "{}; the helper {}, the command {}{what_was_done}",
+            "{}; the helper {}, the command {}{init}{what_was_done}",
             self.word,
             say(self.recorded.holder, holder),
             say(self.recorded.root, root)

@@ -53,3 +53,16 @@ pub(super) fn wait_for_holders(holders: &[&ProcessIdentity], until: Instant) {
         wait_for_all(pidfds, until);
     }
 }
+
+/// How long the kernel may take to end namespaces whose helpers are gone, all together. It takes
+/// milliseconds, unless somebody in one cannot be ended, or is not waited for.
+const INIT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Waits for the end of inits whose helpers are gone.
+pub(super) fn wait_for_inits(inits: &[&ProcessIdentity]) {
+    let until = Instant::now() + INIT_PATIENCE;
+    for some in inits.chunks(WATCHED_MAX) {
+        let pidfds = some.iter().filter_map(|it| observe::hold(it).ok());
+        wait_for_all(pidfds.collect(), until);
+    }
+}

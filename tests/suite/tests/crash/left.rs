@@ -202,6 +202,7 @@ pub(crate) fn identity_of(pid: u32) -> ProcessIdentity {
         os_start_time: None,
         command_fingerprint: None,
         namespaces: None,
+        pid_namespace: None,
     }
 }
 

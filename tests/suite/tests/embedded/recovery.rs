@@ -84,6 +84,7 @@ fn gone() -> ProcessIdentity {
         os_start_time: None,
         command_fingerprint: None,
         namespaces: None,
+        pid_namespace: None,
     }
 }
 
