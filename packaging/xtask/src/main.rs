@@ -33,7 +33,8 @@ Usage: cargo xtask <verb> [argument...]
   tidy [--bless]   the house rules; --bless takes over the present source of the helper's protocol
                    once docs/protocol.md describes it, and writes the tables of what clients and
                    arbiter say
-  bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark
+  bench [ARG...]   measure against a bare spawn, in release; arguments go to the benchmark, for example:
+                   cargo xtask bench stop [ROUNDS [CASE]] ends trees, against cgroup.kill of the same
   fuzz [TARGET...] [--seconds N]
                    any bytes against the decoders, N seconds (60) for each target: frames, last_word,
                    rpc, artifacts; what is found is in fuzz/artifacts

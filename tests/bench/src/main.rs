@@ -4,11 +4,12 @@
 //! doing meets all of them; a ratio is the median over the rounds of the ratios within a round.
 //! Absolute times of a shared machine mean little.
 //!
-//! `cargo xtask bench` builds both programs in release mode and runs this. `cargo xtask bench recovery` measures
-//! the opening of a domain whose owner died instead.
+//! `cargo xtask bench` builds the programs in release mode and runs this. `cargo xtask bench recovery` measures
+//! the opening of a domain whose owner died instead, `cargo xtask bench stop` the end of trees.
 
 mod recovery;
 mod sample;
+mod stop;
 mod ways;
 
 use std::env;
@@ -42,6 +43,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         Some("recovery") => return recovery::measure(&arguments[1..]),
+        Some("stop") => return stop::measure(&arguments[1..]),
         Some("recovery-open") => return recovery::open(&arguments[1]),
         _ => {}
     }

@@ -33,14 +33,23 @@ impl Rounds {
     }
 
     pub(crate) fn ratios(&self, way: usize, against: usize) -> Ratios {
-        let pairs = self.by_way[way].iter().zip(&self.by_way[against]);
-        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
-        let fold = |pick: fn(f64, f64) -> f64| ratios.iter().copied().reduce(pick).unwrap_or(0.0);
-        Ratios {
-            min: fold(f64::min),
-            max: fold(f64::max),
-            median: median(ratios.clone()),
-        }
+        ratios(&self.by_way[way], &self.by_way[against])
+    }
+
+    /// The ratios of one way against itself in another measurement with as many rounds.
+    pub(crate) fn ratios_to(&self, way: usize, other: &Self) -> Ratios {
+        ratios(&self.by_way[way], &other.by_way[way])
+    }
+}
+
+fn ratios(ours: &[f64], theirs: &[f64]) -> Ratios {
+    let pairs = ours.iter().zip(theirs);
+    let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+    let fold = |pick: fn(f64, f64) -> f64| ratios.iter().copied().reduce(pick).unwrap_or(0.0);
+    Ratios {
+        min: fold(f64::min),
+        max: fold(f64::max),
+        median: median(ratios.clone()),
     }
 }
 

@@ -55,7 +55,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("xioflow-soak", &["xioflow-kernel", "xioflow-kit"]),
-    ("xioflow-bench", &["xioflow-kernel", "xioflow-protocol"]),
+    (
+        "xioflow-bench",
+        &["xioflow-kernel", "xioflow-kit", "xioflow-protocol"],
+    ),
     ("xioflow-storage", &["xioflow-kit"]),
     (
         "xioflow-model",
