@@ -144,7 +144,7 @@ pub fn children(parent: u32) -> Result<Vec<u32>, CannotTell> {
     }
 }
 
-enum Missing {
+pub(crate) enum Missing {
     /// The kernel has no such file.
     File,
     /// It has, and could not be asked.
@@ -287,7 +287,7 @@ fn has_single_thread(pid: u32) -> bool {
 
 /// The children of one thread. Those of a thread that is gone are an empty list: they have
 /// another parent now.
-fn list_children(parent: u32, thread: u32) -> Result<Vec<u32>, Missing> {
+pub(crate) fn list_children(parent: u32, thread: u32) -> Result<Vec<u32>, Missing> {
     let path = proc_path!("/proc/{parent}/task/{thread}/children");
     let mut text = Vec::new();
     match read_whole(&path, &mut text) {
@@ -326,7 +326,7 @@ fn numbers(text: &[u8]) -> Option<Vec<u32>> {
 }
 
 /// The threads of a process; none when it is gone.
-fn threads_of(pid: u32) -> Result<Vec<u32>, CannotTell> {
+pub(crate) fn threads_of(pid: u32) -> Result<Vec<u32>, CannotTell> {
     let path = proc_path!("/proc/{pid}/task");
     match list_numbers(path) {
         Ok(threads) => Ok(threads),

@@ -59,6 +59,7 @@ mod clock;
 mod command;
 mod control;
 mod deadline;
+mod delegation;
 mod domain;
 mod environment;
 mod error;
@@ -86,6 +87,7 @@ mod sanitise;
 mod stdin;
 mod stop;
 mod text_view;
+mod unix_sockets;
 mod unrecorded;
 pub mod views;
 
@@ -102,6 +104,7 @@ pub mod rules {
 pub use adjudication::{ACTOR_MAX_BYTES, AdjudicateError, NOTE_MAX_BYTES, Residual};
 pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
+pub use delegation::{Delegated, DelegationEvidence};
 pub use domain::{Domain, DomainOptions};
 pub use error::{
     ArbiterError, DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError,

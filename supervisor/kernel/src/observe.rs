@@ -42,6 +42,43 @@ pub(crate) struct Holders {
     pub(crate) uninspected: u32,
 }
 
+/// Some processes of a tree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Members {
+    pub(crate) members: Vec<SeenMember>,
+    /// Whether these are all, and every one could be looked into.
+    pub(crate) is_complete: bool,
+}
+
+/// One process of a tree, and the inodes of the sockets that it has open.
+#[derive(Debug, Clone)]
+pub(crate) struct SeenMember {
+    pub(crate) pid: u32,
+    pub(crate) command: Vec<u8>,
+    pub(crate) sockets: Vec<u64>,
+}
+
+/// Looks into the descendants of a process that are nearest to it, `max` at most; `None` if they cannot be
+/// listed.
+pub(crate) fn nearest_members(root: u32, max: usize) -> Option<Members> {
+    let found = xioflow_facts::nearest_descendants(root, max).ok()?;
+    let mut is_complete = found.complete;
+    let look = |note: xioflow_facts::Note| {
+        let sockets = xioflow_facts::socket_inodes(note.pid);
+        is_complete &= sockets.is_ok();
+        SeenMember {
+            pid: note.pid,
+            command: note.command,
+            sockets: sockets.unwrap_or_default(),
+        }
+    };
+    let members = found.processes.into_iter().map(look).collect();
+    Some(Members {
+        members,
+        is_complete,
+    })
+}
+
 /// The name that the working directory of this process had; `None` if the system does not say.
 pub(crate) fn former_folder() -> Option<PathBuf> {
     let name = xioflow_facts::former_folder().ok()?;

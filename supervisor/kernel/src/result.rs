@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use xioflow_journal::{Adjudication, Gap, Outcome, Output, Stream, TerminationReason};
 
+use crate::delegation::Delegated;
 use crate::names::{errno_name, errno_text};
 use crate::views;
 
@@ -16,9 +17,10 @@ use crate::views;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeSettlement {
-    /// Nothing was left that had to be ended: whoever outlived the command ended by itself.
+    /// Nothing of what the command started was left that had to be ended: whoever outlived it ended by itself.
+    /// Like `Reaped` this says nothing of work that it gave to others: [`OperationResult::delegated`].
     Empty,
-    /// Others were left; they were ended and are named.
+    /// Others of its tree were left; they were ended and are named.
     Reaped,
     /// It could not be seen.
     Unverified,
@@ -28,7 +30,8 @@ pub enum TreeSettlement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Every orphan came to our subreaper, and it has no child left (waitid(2): ECHILD).
+    /// Every orphan came to our subreaper, and it has no child left (waitid(2): ECHILD): of what this tree
+    /// started nothing is left.
     SubreaperTree,
     /// The tree had a pid namespace of its own, whose init has ended: by then the kernel has ended and
     /// waited for everybody in it, pid_namespaces(7).
@@ -240,6 +243,11 @@ pub struct OperationResult {
     pub unreaped_pids: Vec<u32>,
     /// Who still holds an output pipe after the tree was gone.
     pub held_open_by: Vec<PipeHolder>,
+    /// Work that may live outside of its tree, the first 16: what was seen of programs and sockets that hand work
+    /// to others. An empty list says that nothing of the kind was seen, and not that there is none; null that
+    /// nobody looked: nothing of the command ran, or its supervisor died.
+    #[serde(default)]
+    pub delegated: Option<Vec<Delegated>>,
     /// How it was stopped, if it was.
     pub stop: Option<StopRecord>,
     /// Processor time of everything that was waited for, in milliseconds.

@@ -1,6 +1,8 @@
 //! What `run` and `attach` have to say of their own: on standard error, one short block, only when there is
 //! something to say.
 
+mod delegated;
+
 use std::fmt::Write as _;
 
 use xioflow_kernel::journal::{Adjudication, Outcome, TerminationReason};
@@ -64,6 +66,7 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
     if !quiet {
         lines.extend(survivors(result));
         lines.extend(server_hint(result));
+        lines.extend(delegated::lines(result));
         lines.extend(
             result
                 .spill_error

@@ -17,6 +17,7 @@ use super::supervise::{Ending, Observed};
 use super::{Membership, Spec};
 use crate::clock;
 use crate::control::Control;
+use crate::delegation::Seen;
 use crate::domain::Inner;
 use crate::error::ExecuteError;
 use crate::observe::{self, Holders};
@@ -131,6 +132,13 @@ pub(super) fn finish(
     });
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
+    if ran(&observed.ending) {
+        let mut seen = Seen::default();
+        seen.of_command(&admitted.spec.command);
+        seen.extend(observed.delegated);
+        seen.of_survivors(&result.survivors);
+        result.delegated = Some(seen.into_vec());
+    }
     let mut outputs = Vec::new();
     let mut leftovers = Vec::new();
     let mut output_complete = true;
@@ -195,6 +203,14 @@ pub(super) fn finish(
         }
     }
     Ok(result)
+}
+
+/// Whether anything of the command can have run.
+fn ran(ending: &Ending) -> bool {
+    !matches!(
+        ending,
+        Ending::NotExecuted(_) | Ending::NeverReleased { .. }
+    )
 }
 
 /// Commits a result. A Run that its host has ended meanwhile stays as it is, whatever its last operation came

@@ -143,7 +143,7 @@ fn forget_exit(result: &mut OperationResult, lost: &HelperLost) {
     result.exit_code = None;
     result.evidence = Evidence::Unobserved;
     result.reason = Some(format!(
-        "{lost} when its gate was to be opened; nothing shows that the command ran, and nothing of it is left"
+        "{lost} when its gate was to be opened; nothing shows that the command ran, and nothing of what it started is left"
     ));
 }
 
@@ -441,6 +441,7 @@ impl OperationResult {
             residual_pids: Vec::new(),
             unreaped_pids: Vec::new(),
             held_open_by: Vec::new(),
+            delegated: None,
             stop: None,
             cpu_time_ms: None,
             peak_memory_bytes: None,

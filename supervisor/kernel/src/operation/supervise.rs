@@ -20,6 +20,7 @@ use super::told::{News, Told};
 use crate::clock::Gaps;
 use crate::control::{Control, Wish};
 use crate::deadline::{Patience, bell, earlier, timespec_until};
+use crate::delegation::{Seen, look_at_tree};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feeds, OutputOrder};
@@ -64,6 +65,8 @@ pub(super) struct Observed {
     pub(super) gaps: Gaps,
     /// In which order the streams were read.
     pub(super) order: OutputOrder,
+    /// What was seen of work that the tree may have given to others, if anybody looked.
+    pub(super) delegated: Seen,
 }
 
 /// How the tree came to its end.
@@ -127,6 +130,7 @@ pub(super) struct Supervision<'a> {
     drain_until: Option<Instant>,
     gaps: Gaps,
     order: OutputOrder,
+    delegated: Seen,
 }
 
 impl<'a> Supervision<'a> {
@@ -168,6 +172,7 @@ impl<'a> Supervision<'a> {
             drain_until: None,
             gaps: Gaps::begin(),
             order: OutputOrder::default(),
+            delegated: Seen::default(),
         };
         match released {
             Ok(None) => {}
@@ -260,6 +265,7 @@ impl<'a> Supervision<'a> {
         self.silence = Some(Patience::new(patience));
         self.told.expect_more();
         if self.stop.is_none() {
+            self.look_at_tree();
             // Before the helper acts. If it cannot be recorded the command is stopped all the
             // same; the commit of the result meets the same fault and reports it.
             drop(self.inner.journal.commit(vec![Change::StopOperation {
@@ -270,6 +276,17 @@ impl<'a> Supervision<'a> {
         let plan = request.plan();
         self.stop.get_or_insert(request);
         self.tell_stop(plan);
+    }
+
+    /// What the tree is about to be ended in the middle of.
+    fn look_at_tree(&mut self) {
+        let holder = self
+            .link
+            .greeting()
+            .and_then(|hello| hello.identity.as_ref());
+        if let Some(seen) = holder.and_then(|holder| look_at_tree(holder.pid)) {
+            self.delegated.extend(seen);
+        }
     }
 
     fn tell_stop(&mut self, plan: StopPlan) {
@@ -494,5 +511,6 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         undrained,
         gaps: supervision.gaps,
         order: supervision.order,
+        delegated: supervision.delegated,
     }
 }

@@ -6,6 +6,7 @@ use xioflow_protocol::{LastWord, Stage};
 use super::decide::{Case, Conclusion, cause_of};
 use super::facts::{Fate, Provenance, Recorded};
 use super::stop::Stopped;
+use crate::delegation::{Delegated, Seen};
 use crate::guidance;
 use crate::operation::{Cause, apply_spawn_failure, indeterminate, name_survivors, settle_end};
 use crate::result::{OperationResult, Scope, SpawnFailure, TreeSettlement};
@@ -53,6 +54,7 @@ pub(super) fn tell(
         }
         _ => isolate(&mut result, operation, concluded.case, sources),
     }
+    result.delegated = seen_of(&result);
     result
 }
 
@@ -71,6 +73,13 @@ fn outlived(result: &mut OperationResult, concluded: &Conclusion) {
         "the machine went down before what was left of the command could be ended"
     };
     result.reason = Some(reason.to_owned());
+}
+
+/// Of what the command was and of its tree while it lived nothing is recorded: only who outlived it can tell.
+fn seen_of(result: &OperationResult) -> Option<Vec<Delegated>> {
+    let mut seen = Seen::default();
+    seen.of_survivors(&result.survivors);
+    Some(seen.into_vec()).filter(|all| !all.is_empty())
 }
 
 /// What became of the command of a last word.

@@ -6,6 +6,7 @@ mod budget;
 mod bytes;
 mod child;
 mod clients;
+mod delegated;
 mod detached;
 mod doctor_domain;
 mod domain;
