@@ -4,6 +4,8 @@
 //! programs, a cleared environment, and a check at its end that nothing it caused is left. A
 //! [`Run`] is one command in it, with a deadline and a report for a person when it goes wrong.
 //! A [`Holder`] is the real helper at the other end of a socket, for tests that speak frames.
+//! For runners, which execute each case in a process of its own, a [`Place`] has the programs for each user, and
+//! [`orphans`] names what cases leave.
 //! [`Chance`] chooses from a seed that is printed; [`strace`] says whether there is one.
 //!
 //! ```no_run
@@ -21,6 +23,8 @@
 mod chance;
 mod holder;
 mod leftovers;
+pub mod orphans;
+mod place;
 mod run;
 mod stage;
 pub mod strace;
@@ -29,6 +33,7 @@ pub mod wait;
 
 pub use chance::Chance;
 pub use holder::{Holder, Order, Received};
+pub use place::Place;
 pub use run::{Finished, Run, Started};
 pub use stage::{
     BIN_DIR_VARIABLE, PROGRAMS, Stage, bin_dir, each_user, fixture_pids, running_as_root,

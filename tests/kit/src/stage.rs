@@ -25,7 +25,7 @@ pub const BIN_DIR_VARIABLE: &str = "XIOFLOW_TEST_BIN_DIR";
 /// After how long an arbiter ends that a stage could not end, because its test was killed.
 const ARBITER_IDLE: &str = "20s";
 /// `nobody` on every distribution.
-const ORDINARY_ID: u32 = 65534;
+pub(crate) const ORDINARY_ID: u32 = 65534;
 /// The project's programs that a stage has, where they are built.
 pub const PROGRAMS: [&str; 4] = [
     "xioflow",

@@ -1,26 +1,29 @@
 //! Runs the cases, each in a process of its own, and says what came of them.
 //!
 //! The runner executes itself: `args` reads what it is to do, `case` is the process of one case,
-//! `process` starts such a process and sees to its end, `place` is where it finds the programs,
-//! `report` talks to people and programs.
+//! `process` starts such a process and sees to its end, `report` talks to people and programs.
 
 mod args;
 mod case;
-mod place;
 mod process;
 mod report;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use xioflow_kit::running_as_root;
+use tempfile::TempDir;
+use xioflow_kit::{Deadline, Place, orphans, running_as_root};
 
 use crate::contract::Contract;
 use crate::contracts;
 use crate::ways::Way;
 use args::{Order, Selection};
-use place::Place;
 use report::Report;
+
+/// How long what is ending may take after its case.
+const ENDING_LONGEST: Duration = Duration::from_secs(5);
 
 /// As sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -97,13 +100,10 @@ pub(crate) struct Ran<'a> {
 }
 
 fn run(ways: &[&dyn Way], selection: &Selection) -> ExitCode {
-    process::adopt_orphans();
+    orphans::adopt();
     let (cases, filtered_out) = select(ways, selection);
-    let mut places = vec![Place::of_this_user()];
     // Root's privileges hide mistakes and ordinary rights hide others, so root looks with both.
-    if running_as_root() {
-        places.push(Place::of_an_ordinary_user());
-    }
+    let places = Place::of_each_user(folder);
     let mut report = Report::begin(selection.json, &cases, running_as_root(), filtered_out);
     for case in cases {
         let begun = Instant::now();
@@ -117,6 +117,15 @@ fn run(ways: &[&dyn Way], selection: &Selection) -> ExitCode {
     report.close(selection.show_output)
 }
 
+/// Where the programs and the cases' files lie.
+fn folder() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix("xioflow-conformance-")
+        .permissions(Permissions::from_mode(0o755));
+    builder.tempdir().expect("a folder")
+}
+
 /// Runs a case for the user of each place, at the same time; the worst verdict counts.
 fn examine(case: &Case<'_>, places: &[Place]) -> Verdict {
     let begun: Vec<_> = places
@@ -124,7 +133,7 @@ fn examine(case: &Case<'_>, places: &[Place]) -> Verdict {
         .map(|place| process::begin(case, place))
         .collect();
     let ended: Vec<_> = begun.into_iter().map(process::finish).collect();
-    let left = process::orphans();
+    let left = orphans::end_all(Deadline::after(ENDING_LONGEST));
     let behind = (!left.is_empty())
         .then(|| Verdict::Failed(format!("processes were left behind: {}\n", left.join(", "))));
     let verdicts = ended.into_iter().chain(behind);

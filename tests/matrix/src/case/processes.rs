@@ -8,10 +8,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper,
-    set_parent_process_death_signal, waitpid,
-};
+use rustix::process::{Signal, kill_process, set_parent_process_death_signal};
+use xioflow_kit::orphans::{self, children, collect, command_of, to_pid};
 use xioflow_kit::{Deadline, wait};
 
 use crate::folder::Folder;
@@ -23,7 +21,7 @@ use crate::work::OPERATION_VARIABLE;
 pub(super) fn begin() {
     // A runner that is killed must not leave a case behind.
     set_parent_process_death_signal(Some(Signal::KILL)).expect("nothing refuses that");
-    set_child_subreaper(Some(getpid())).expect("nothing refuses that");
+    orphans::adopt();
 }
 
 /// A process of the case.
@@ -128,7 +126,7 @@ pub(super) fn living(deadline: Deadline, is_excused: impl Fn(&Living) -> bool) -
             .into_iter()
             .partition(|pid| !wait::is_alive(*pid));
         for pid in &ended {
-            waitpid(Some(to_pid(*pid)), WaitOptions::empty()).expect("a child of ours");
+            collect(*pid);
         }
         // Those below one that has ended come to this process in turn, hence again.
         if !ended.is_empty() {
@@ -151,38 +149,21 @@ pub(super) fn end_all() {
         }
         for pid in children {
             kill(pid);
-            waitpid(Some(to_pid(pid)), WaitOptions::empty()).expect("a child of ours");
+            collect(pid);
         }
     }
 }
 
 fn describe(pid: u32) -> Living {
-    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
-    let environment = read("environ");
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let prefix = format!("{OPERATION_VARIABLE}=");
     let mut variables = environment
         .split(|byte| *byte == 0)
         .map(String::from_utf8_lossy);
     let operation = variables.find_map(|it| it.strip_prefix(&prefix).map(str::to_owned));
-    let command = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
     Living {
         pid,
         operation,
-        command: command.trim_end().to_owned(),
+        command: command_of(pid),
     }
-}
-
-/// All children, zombies among them. This process has one thread.
-fn children() -> Vec<u32> {
-    let pid = getpid().as_raw_nonzero();
-    let list = fs::read_to_string(format!("/proc/self/task/{pid}/children"));
-    let list = list.expect("a kernel with lists of children");
-    list.split_whitespace()
-        .map(|pid| pid.parse().expect("a pid"))
-        .collect()
-}
-
-fn to_pid(pid: u32) -> Pid {
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    raw.expect("the kernel's own number")
 }

@@ -1,10 +1,10 @@
 //! Finds the points, runs a case for each in a process of its own, and says what came of them.
 //!
-//! `args` reads what is asked for, `plan` makes the list of cases, `place` is where the cases of one user find
-//! the programs, `process` starts one and sees to its end, `report` talks to people.
+//! `args` reads what is asked for, `plan` makes the list of cases, `folder` is where all of it
+//! lies, `process` starts one and sees to its end, `report` talks to people.
 
 mod args;
-mod place;
+mod folder;
 mod plan;
 mod process;
 mod report;
@@ -14,15 +14,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
-use xioflow_kit::running_as_root;
+use xioflow_kit::{Deadline, Place, orphans};
 
 use crate::case;
 use crate::lies;
 use crate::point::CaseName;
 use crate::scenario::named;
 use args::Order;
-use place::Place;
 use plan::{Case, Plan};
 use process::Verdict;
 use report::Report;
@@ -39,6 +39,9 @@ const EXIT_USAGE: u8 = 64;
 
 /// Cases at once, for each processor: they wait for the disk and for each other more than they compute.
 const CASES_PER_PROCESSOR: usize = 6;
+
+/// How long what is ending may take after the cases.
+const ENDING_LONGEST: Duration = Duration::from_secs(5);
 
 /// How often a case is tried whose point was not passed.
 const ATTEMPTS: usize = 3;
@@ -73,12 +76,9 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
-    process::adopt_orphans();
-    let mut places = vec![Place::of_this_user()];
+    orphans::adopt();
     // Root's privileges hide mistakes and ordinary rights hide others, so root looks with both.
-    if running_as_root() {
-        places.push(Place::of_an_ordinary_user());
-    }
+    let places = Place::of_each_user(folder::folder);
     let plan = Plan::make(&places[0], &selection);
     if selection.lists {
         plan.cases
@@ -90,7 +90,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     for round in 1..=selection.rounds {
         let mut report = Report::begin(&plan, places.len(), round, selection.rounds);
         run_all(&plan, &places, &mut report);
-        let left = process::orphans();
+        let left = orphans::end_all(Deadline::after(ENDING_LONGEST));
         if report.close(&left, selection.shows_output) != ExitCode::SUCCESS {
             worst = ExitCode::FAILURE;
         }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::thread;
 
+use xioflow_kit::Place;
+
 use super::args::Selection;
-use super::place::Place;
 use super::process::{self, Verdict};
 use super::{POINTS, STEPS, parsed};
 use crate::lies::{LIES, Lie};

@@ -1,25 +1,19 @@
 //! The process of a case, from outside: how it is started, how long it may take, what its end means.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
-};
-use xioflow_kit::{Deadline, wait};
+use xioflow_kit::{Deadline, Place, wait};
 
 use super::CASE;
-use super::place::Place;
 use super::plan::Case;
 use crate::case::MISSED;
 
 /// How long a case may take: far more than any does, so that only a hang reaches it.
 const CASE_LONGEST: Duration = Duration::from_secs(180);
-/// How long what is ending may take after its case.
-const ENDING_LONGEST: Duration = Duration::from_secs(5);
 
 /// What came of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,11 +24,6 @@ pub(super) enum Verdict {
     Missed,
     /// One does not; with everything that the case said.
     Failed(String),
-}
-
-/// Makes whatever loses its case a child of this process.
-pub(super) fn adopt_orphans() {
-    set_child_subreaper(Some(getpid())).expect("nothing refuses that");
 }
 
 /// Runs a case to its end.
@@ -82,54 +71,16 @@ pub(super) fn discover(place: &Place, what: &str, scenario: &str) -> String {
 }
 
 fn command(place: &Place, words: &[&str]) -> Command {
-    let mut command = Command::new(place.runner());
+    let mut command = place.command();
     command
         .arg(CASE)
         .arg(place.programs())
         .args(words)
-        .current_dir(place.temporary())
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
         .env("TMPDIR", place.temporary())
         .stdin(Stdio::null());
-    if let Some(id) = place.user_id() {
-        // As root, std also drops all supplementary groups on the way to another user.
-        command.uid(id).gid(id);
-    }
     command
-}
-
-/// Ends and names what cases have left. No case may be running.
-pub(super) fn orphans() -> Vec<String> {
-    let deadline = Deadline::after(ENDING_LONGEST);
-    let mut left = Vec::new();
-    loop {
-        let children = children();
-        if children.is_empty() {
-            return left;
-        }
-        for pid in children {
-            let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            let raw = raw.expect("the kernel's own number");
-            if !wait::pid_gone(pid, deadline) {
-                let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let words = String::from_utf8_lossy(&words).replace('\0', " ");
-                left.push(format!("{pid} ({})", words.trim_end()));
-                kill_process(raw, Signal::KILL).expect("a child of ours");
-            }
-            waitpid(Some(raw), WaitOptions::empty()).expect("a child of ours");
-        }
-    }
-}
-
-/// All children, zombies among them. This process has one thread by now.
-fn children() -> Vec<u32> {
-    let pid = getpid().as_raw_nonzero();
-    let list = fs::read_to_string(format!("/proc/self/task/{pid}/children"));
-    let list = list.expect("a kernel with lists of children");
-    list.split_whitespace()
-        .map(|pid| pid.parse().expect("a pid"))
-        .collect()
 }
 
 fn text(file: &mut File) -> String {
