@@ -93,6 +93,13 @@ impl<'a> World<'a> {
         (self.shell(id, &script), gate)
     }
 
+    /// The same, once it has printed more than a record has room for.
+    pub(crate) fn talking_much(&self, id: &str) -> (Work, Gate) {
+        let (talking, gate) = self.talking(id);
+        let script = talking.args.last().expect("a script").display();
+        (self.shell(id, &format!("seq 400000; {script}")), gate)
+    }
+
     /// A traced command that says its pid, then prints each line that it is told, until `end`.
     pub(crate) fn talking(&self, id: &str) -> (Work, Gate) {
         let gate = Gate::new(self.stage, id);

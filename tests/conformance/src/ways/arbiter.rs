@@ -100,6 +100,10 @@ impl Client for Guest<'_> {
         self.host.adjudicate(id, actor)
     }
 
+    fn prune_all(&self) {
+        self.host.prune_all();
+    }
+
     fn close(&self) -> Result<(), Unsupported> {
         self.host.close()
     }

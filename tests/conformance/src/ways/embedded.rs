@@ -9,7 +9,8 @@ use xioflow_kernel::journal::{
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES,
     DescendantPolicy, Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder,
-    OperationHandle, Piece, RunError, RunHandle, Stdin, StopManner, Subscription, stored_result,
+    OperationHandle, Piece, PruneOptions, RunError, RunHandle, Stdin, StopManner, Subscription,
+    stored_result,
 };
 use xioflow_kit::Stage;
 
@@ -71,6 +72,14 @@ impl Client for Host {
         let stopped = AdjudicationVerdict::ConfirmedStopped;
         let decided = self.domain.adjudicate(id, stopped, actor, None);
         Ok(decided.map(drop).map_err(|error| not_decided(&error)))
+    }
+
+    fn prune_all(&self) {
+        let options = PruneOptions {
+            max_bytes: Some(0),
+            ..PruneOptions::default()
+        };
+        self.domain.prune(&options).expect("a pruning");
     }
 
     fn close(&self) -> Result<(), Unsupported> {

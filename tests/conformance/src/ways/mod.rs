@@ -67,6 +67,9 @@ pub trait Client {
     /// [`Unsupported`] if the way has no words for it.
     fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported>;
 
+    /// Removes all stored output that nothing needs any more.
+    fn prune_all(&self);
+
     /// Closes the domain to further work.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ pub(crate) struct Liar {
     pub(crate) leases: fn(Vec<Lease>) -> Vec<Lease>,
     pub(crate) cancelled: fn(Result<(), Refusal>) -> Result<(), Refusal>,
     pub(crate) adjudicated: fn(Result<(), Refusal>) -> Result<(), Refusal>,
+    pub(crate) prune: fn(&dyn Client, &Stage),
     pub(crate) reported: fn(Result<String, Refusal>) -> Result<String, Refusal>,
     pub(crate) record: fn(Option<Record>) -> Option<Record>,
     /// What it does beside its work.
@@ -43,6 +44,7 @@ pub(crate) const HONEST: Liar = Liar {
     leases: |leases| leases,
     cancelled: |cancelled| cancelled,
     adjudicated: |adjudicated| adjudicated,
+    prune: |client, _| client.prune_all(),
     reported: |reported| reported,
     record: |record| record,
     aside: |_| {},
@@ -93,6 +95,10 @@ impl Client for LyingClient<'_> {
 
     fn adjudicate(&self, id: &str, actor: &str) -> Result<Result<(), Refusal>, Unsupported> {
         self.client.adjudicate(id, actor).map(self.liar.adjudicated)
+    }
+
+    fn prune_all(&self) {
+        (self.liar.prune)(&*self.client, self.stage);
     }
 
     fn close(&self) -> Result<(), Unsupported> {

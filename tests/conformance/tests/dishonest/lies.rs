@@ -99,8 +99,28 @@ const RESULTS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "prunes-nothing",
+        breaks: &[44],
+        told_by: "is still there after a pruning",
+        prune: |_, _| {},
+        ..HONEST
+    },
+    Liar {
+        name: "prunes-what-runs",
+        breaks: &[44],
+        told_by: "a stored file",
+        prune: |client, stage| {
+            client.prune_all();
+            let files = std::fs::read_dir(stage.domain().join("artifacts")).expect("a folder");
+            for file in files {
+                std::fs::remove_file(file.expect("an entry").path()).expect("a file");
+            }
+        },
+        ..HONEST
+    },
+    Liar {
         name: "publishes-another-hash",
-        breaks: &[4, 14, 15],
+        breaks: &[4, 14, 15, 44],
         told_by: "stdoutHash",
         ended: |ended| with(ended, |result| result["stdoutHash"] = json!("00")),
         ..HONEST
