@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 
-use xioflow_facts::{StatLine, boot_id, read_stat};
+use xioflow_facts::{StatLine, boot_id, pid_max, read_stat};
 use xioflow_protocol::{
     HELPER_EXIT_MISUSE, HELPER_EXIT_OK, HELPER_EXIT_SYSTEM, Identity, PROTOCOL_VERSION,
 };
@@ -151,6 +151,7 @@ fn who_we_are() -> Result<(Helper, Identity), Errno> {
         pid,
         group: stat.group,
         session: stat.session,
+        pid_max: pid_max(),
     };
     let identity = Identity {
         pid,

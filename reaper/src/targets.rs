@@ -12,7 +12,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use xioflow_facts::{Descendant, Stat, StatLine, read_stat};
+use xioflow_facts::{Descendant, Hidden, Stat, StatLine, children, children_by_number, read_stat};
 use xioflow_sys::{
     AsFd, Errno, GroupId, Pid, Signal, group_of, kill, kill_group, pidfd_open, pidfd_signal,
 };
@@ -23,6 +23,8 @@ pub(crate) struct Helper {
     pub(crate) pid: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
+    /// Above every number that a process can have here.
+    pub(crate) pid_max: u32,
 }
 
 /// Someone of the tree, with the proof that it is.
@@ -65,6 +67,18 @@ impl Helper {
         } else {
             None
         }
+    }
+
+    /// Our children, zombies among them. Where no list of them can be read, or somebody may be missing in it,
+    /// the kernel is asked about every number there is: that needs no file and no descriptor.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        children(self.pid).unwrap_or_else(|_| children_by_number(self.pid_max))
+    }
+
+    /// One that `/proc` does not show, if it is our child: then its number is certainly its own.
+    pub(crate) fn hidden_target(&self, process: &Hidden) -> Option<Target> {
+        let pid = Pid::new(process.pid).filter(|_| process.parent == self.pid)?;
+        Some(Target::Child(pid))
     }
 
     /// A single process, unless it is ourselves.
@@ -130,14 +144,19 @@ impl Reached {
         self.groups.contains(&process.group) || self.processes.contains(&process.pid)
     }
 
+    /// Whether this very process was a target of its own.
+    pub(crate) fn has_target(&self, target: &Target) -> bool {
+        match target {
+            Target::Group { group, .. } => self.groups.contains(&group.number()),
+            Target::Child(pid) | Target::Other { pid, .. } => {
+                self.processes.contains(&pid.number())
+            }
+        }
+    }
+
     /// The groups that were reached as a whole.
     pub(crate) const fn groups(&self) -> &BTreeSet<u32> {
         &self.groups
-    }
-
-    /// Whether there was no target at all.
-    pub(crate) fn is_nobody(&self) -> bool {
-        self.groups.is_empty() && self.processes.is_empty()
     }
 }
 
@@ -165,17 +184,29 @@ impl Target {
 }
 
 /// Opens a pidfd, makes sure that it is the process that was meant, and signals through it.
+///
+/// Where there are none, the moment between the look and the call is all that is left open.
 fn send_verified(pid: Pid, start_ticks: u64, signals: &[Signal]) -> Result<(), Errno> {
+    let by_number = || match is_still(pid, start_ticks) {
+        true => each(signals, |signal| kill(pid, signal)),
+        false => Err(Errno::ESRCH),
+    };
     match pidfd_open(pid.number()) {
         Ok(pidfd) if is_still(pid, start_ticks) => {
-            each(signals, |signal| pidfd_signal(pidfd.as_fd(), signal))
+            match each(signals, |signal| pidfd_signal(pidfd.as_fd(), signal)) {
+                Err(errno) if is_no_call(errno) => by_number(),
+                sent => sent,
+            }
         }
-        // Before Linux 5.3. The moment between the look and the call is all that is left open.
-        Err(Errno::ENOSYS) if is_still(pid, start_ticks) => {
-            each(signals, |signal| kill(pid, signal))
-        }
+        Err(errno) if is_no_call(errno) || errno == Errno::EMFILE => by_number(),
         Ok(_) | Err(_) => Err(Errno::ESRCH),
     }
+}
+
+/// Whether there is no such call: kernels without it say ENOSYS, and filters of containers also EPERM. Of one
+/// that may not be signalled, kill(2) says so once more.
+fn is_no_call(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOSYS | Errno::EPERM)
 }
 
 /// Stops at the first signal that cannot be sent: who is gone or denies one needs no second.
@@ -209,6 +240,7 @@ mod tests {
         pid: 100,
         group: 100,
         session: 100,
+        pid_max: 200,
     };
 
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Descendant {
@@ -294,9 +326,11 @@ mod tests {
     #[test]
     fn who_got_a_signal_is_not_among_the_missed() {
         let mut reached = Reached::default();
-        assert!(reached.is_nobody());
         reached.add(&group(200));
         reached.add(&other(300));
+        for (target, was_reached) in [(group(200), true), (child(300), true), (child(200), false)] {
+            assert_eq!(reached.has_target(&target), was_reached, "{target:?}");
+        }
         assert!(reached.has(&process(201, 200, 200, 200)));
         assert!(reached.has(&process(300, 200, 300, 300)));
         // It left the group meanwhile: whether the signal came first cannot be told.

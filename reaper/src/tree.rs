@@ -7,14 +7,15 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use xioflow_facts::{
-    Descendant, Listing, ProcessState, Stat, StatLine, children, descendants, descendants_outside,
+    Descendant, Hidden, Listing, ProcessState, Stat, StatLine, descendants, descendants_outside,
     process_note, read_stat,
 };
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
 };
 use xioflow_sys::{
-    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, kill, kill_group, peek, pidfd_signal_group,
+    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, kill, kill_group, peek,
+    pidfd_signal_group,
 };
 
 use crate::targets::{Helper, Reached, Sent, Target, plan};
@@ -38,6 +39,21 @@ struct Outliver {
     end: Option<Exit>,
 }
 
+impl Outliver {
+    /// What became of one that is in no listing. That alone does not say that it is gone: a listing may
+    /// have left it out.
+    fn fate_unlisted(&self) -> SurvivorEnd {
+        let mut line = StatLine::new();
+        match read_stat(self.process.pid, &mut line) {
+            Ok(None) => SurvivorEnd::GoneUnobserved,
+            Ok(Some(stat)) if stat.start_ticks != self.process.start_ticks => {
+                SurvivorEnd::GoneUnobserved
+            }
+            Ok(Some(_)) | Err(_) => SurvivorEnd::Alive(WhyAlive::Unknown),
+        }
+    }
+}
+
 /// The tree below the helper.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -50,6 +66,8 @@ pub(crate) struct Tree {
     root_exit: Option<Exit>,
     outlivers: Vec<Outliver>,
     outlivers_total: u32,
+    /// How many of those could only be counted.
+    hidden_total: u32,
     last_signal: Option<i32>,
     sweeps: Sweeps,
 }
@@ -77,6 +95,7 @@ impl Tree {
             root_exit: None,
             outlivers: Vec::new(),
             outlivers_total: 0,
+            hidden_total: 0,
             last_signal: None,
             sweeps: Sweeps::default(),
         }
@@ -122,10 +141,13 @@ impl Tree {
     /// Finds and notes everyone who is there after the settle time.
     pub(crate) fn name_survivors(&mut self) -> (Vec<ProcessNote>, u32) {
         match descendants(self.helper.pid) {
-            Ok(Listing { processes, .. }) => {
+            Ok(Listing {
+                processes, hidden, ..
+            }) => {
                 for process in processes.iter().filter(|process| !process.has_ended()) {
                     self.note_outliver(process.pid);
                 }
+                self.count_hidden(&hidden);
             }
             // There is at least the one for whose sake waitid(2) did not answer ECHILD.
             Err(_) => self.outlivers_total = self.outlivers_total.max(1),
@@ -136,6 +158,14 @@ impl Tree {
             .map(|outliver| outliver.process.clone())
             .collect();
         (notes, self.outlivers_total)
+    }
+
+    /// Those that `/proc` does not show are counted, and not named: nothing but their number is known.
+    fn count_hidden(&mut self, hidden: &[Hidden]) {
+        let hidden = u32::try_from(hidden.len()).unwrap_or(u32::MAX);
+        let more = hidden.saturating_sub(self.hidden_total);
+        self.hidden_total += more;
+        self.outlivers_total = self.outlivers_total.saturating_add(more);
     }
 
     fn note_outliver(&mut self, pid: u32) -> Option<&mut Outliver> {
@@ -207,19 +237,27 @@ impl Tree {
                     .into_iter()
                     .filter(|p| !reached.has(p))
                     .collect();
-                plan(self.helper, &missed)
+                let hidden = listing.hidden.iter();
+                let hidden = hidden.filter_map(|process| self.helper.hidden_target(process));
+                let mut targets = plan(self.helper, &missed);
+                targets.extend(hidden.filter(|target| !reached.has_target(target)));
+                targets
             }
-            // Who is further down cannot be told; the root can still be reached.
-            Err(_) if reached.is_nobody() => self.root_alone(),
-            Err(_) => Vec::new(),
+            // Who is further down cannot be told; our own children can.
+            Err(_) => self.children_outside(reached),
         }
     }
 
-    fn root_alone(&self) -> Vec<Target> {
-        match self.root_exit {
-            None => alloc::vec![Target::Child(self.root)],
-            Some(_) => Vec::new(),
-        }
+    fn children_outside(&self, reached: &Reached) -> Vec<Target> {
+        let children = self.helper.children().into_iter().filter_map(Pid::new);
+        let targets = children.filter(|&pid| {
+            let group = group_of(pid);
+            !group.is_some_and(|group| reached.groups().contains(&group.number()))
+        });
+        let targets = targets.map(Target::Child);
+        targets
+            .filter(|target| !reached.has_target(target))
+            .collect()
     }
 
     /// Begins to kill. Says how many processes and groups it began with.
@@ -255,10 +293,7 @@ impl Tree {
     }
 
     fn sweep_children(&mut self) -> u32 {
-        let Ok(found) = children(self.helper.pid) else {
-            // Nobody can be told from nobody's child: the ladder looks again when nothing moves.
-            return 0;
-        };
+        let found = self.helper.children();
         self.sweeps.found = found.len();
         self.sweeps.reaped = 0;
         let mut groups = BTreeSet::new();
@@ -296,14 +331,19 @@ impl Tree {
     pub(crate) fn sweep_deep(&mut self) -> bool {
         self.sweeps = Sweeps::default();
         self.freeze();
-        if let Ok(listing) = descendants(self.helper.pid) {
-            let targets = plan(self.helper, &listing.processes);
-            let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
-            // Every one of them is sent it, whatever the others do.
-            let refusing = targets.iter().filter(|&target| refuse(target)).count();
-            return refusing > 0 && refusing == targets.len();
-        }
-        false
+        let targets = match descendants(self.helper.pid) {
+            Ok(listing) => {
+                let hidden = listing.hidden.iter();
+                let mut targets = plan(self.helper, &listing.processes);
+                targets.extend(hidden.filter_map(|process| self.helper.hidden_target(process)));
+                targets
+            }
+            Err(_) => self.children_outside(&Reached::default()),
+        };
+        let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
+        // Every one of them is sent it, whatever the others do.
+        let refusing = targets.iter().filter(|&target| refuse(target)).count();
+        refusing > 0 && refusing == targets.len()
     }
 
     /// Stops everyone, until nobody is found who moves.
@@ -339,7 +379,10 @@ impl Tree {
     /// The account of a tree that could not be ended, with everyone who is left and why.
     pub(crate) fn end_remaining(&mut self) -> TreeEnd {
         let left = match descendants(self.helper.pid) {
-            Ok(listing) => Some(self.who_is_left(&listing.processes)),
+            Ok(listing) => {
+                self.count_hidden(&listing.hidden);
+                Some(self.who_is_left(&listing.processes))
+            }
             Err(_) => None,
         };
         self.end(|outliver| match (outliver.end, &left) {
@@ -349,7 +392,7 @@ impl Tree {
                 .find(|(pid, ticks, _)| {
                     *pid == outliver.process.pid && *ticks == outliver.process.start_ticks
                 })
-                .map_or(SurvivorEnd::GoneUnobserved, |&(_, _, end)| end),
+                .map_or_else(|| outliver.fate_unlisted(), |&(_, _, end)| end),
             // Nothing says that it is gone.
             (None, None) => SurvivorEnd::Alive(WhyAlive::Unknown),
         })

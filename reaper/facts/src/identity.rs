@@ -1,6 +1,10 @@
 //! What tells one process from every other, also after its number is used again.
 
-use xioflow_sys::{AsFd, BorrowedFd, Errno, fstat, fstatfs_type, pidfd_open};
+use core::time::Duration;
+
+use xioflow_sys::{
+    AsFd, BorrowedFd, Errno, POLLIN, PollFd, fstat, fstatfs_type, pidfd_open, ppoll,
+};
 
 use crate::{CannotTell, StatLine, boot_id, read_stat};
 
@@ -79,6 +83,29 @@ pub fn verify(recorded: &Identity) -> Verification {
         Ok(Some(stat)) if stat.start_ticks != recorded.start_ticks => Verification::NotOriginal,
         Ok(Some(stat)) if stat.has_ended() => verify_inode(recorded, Verification::Unreaped),
         Ok(Some(_)) => verify_inode(recorded, Verification::Original),
+        // There is one with the number. Its descriptor says who it is where the kernel makes that unique.
+        Err(CannotTell::Hidden { .. }) => verify_hidden(recorded),
+        Err(_) => Verification::CannotTell,
+    }
+}
+
+/// Compares a process that `/proc` does not show: by the inode alone, which no other process of this boot has.
+fn verify_hidden(recorded: &Identity) -> Verification {
+    if recorded.pidfd_inode.is_none() {
+        return Verification::CannotTell;
+    }
+    // Readable means ended; and while it is open, its number is nobody else's.
+    let ended = match pidfd_open(recorded.pid) {
+        Ok(pidfd) => ppoll(
+            &mut [PollFd::new(Some(pidfd.as_fd()), POLLIN)],
+            Some(Duration::ZERO),
+        ),
+        Err(Errno::ESRCH) => return Verification::NotOriginal,
+        Err(_) => return Verification::CannotTell,
+    };
+    match ended {
+        Ok(0) => verify_inode(recorded, Verification::Original),
+        Ok(_) => verify_inode(recorded, Verification::Unreaped),
         Err(_) => Verification::CannotTell,
     }
 }
@@ -180,6 +207,34 @@ mod tests {
         assert_eq!(verify(&another), Verification::NotOriginal);
         child.wait().expect("waited for");
         assert_eq!(verify(&who), Verification::NotOriginal);
+    }
+
+    #[test]
+    fn one_that_is_hidden_is_known_by_its_inode_or_not_at_all() {
+        let mut child = sleeper();
+        let who = identity(child.id()).expect("readable").expect("alive");
+        let Some(inode) = who.pidfd_inode else {
+            std::println!("skipped: inodes of pidfds are not unique before Linux 6.9");
+            return end(child);
+        };
+        assert_eq!(verify_hidden(&who), Verification::Original);
+        let with = |pidfd_inode| Identity {
+            pidfd_inode,
+            ..who.clone()
+        };
+        assert_eq!(
+            verify_hidden(&with(Some(inode + 1))),
+            Verification::NotOriginal
+        );
+        assert_eq!(verify_hidden(&with(None)), Verification::CannotTell);
+        child.kill().expect("killed");
+        let pid = xioflow_sys::Pid::new(child.id()).expect("a child");
+        while xioflow_sys::peek(pid).expect("our child").is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(verify_hidden(&who), Verification::Unreaped);
+        child.wait().expect("waited for");
+        assert_eq!(verify_hidden(&who), Verification::NotOriginal);
     }
 
     #[test]

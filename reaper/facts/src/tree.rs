@@ -3,21 +3,20 @@
 //! The kernel lists the children of each thread (`/proc/<pid>/task/<tid>/children`); where it was
 //! built without that file, every process of the system is asked for its parent.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::str;
 
-use xioflow_sys::{
-    AsFd, CWD, Errno, OpenFlags, Pid, getdents, getpid, group_of, openat, readlinkat, statat,
-};
+use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, Pid, getdents, group_of, openat, statat};
 
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
+use crate::scan::scan;
 use crate::stat::has_ended;
 use crate::{CannotTell, ProcPath, ProcessState, Stat, StatLine, read_stat};
 
 /// How often the children of the root are listed again for orphans that came to it meanwhile.
-const ROUNDS_MAX: usize = 8;
+pub(crate) const ROUNDS_MAX: usize = 8;
 
 /// One descendant, as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +46,23 @@ pub enum Way {
     Scan,
 }
 
+/// A process of which only this is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hidden {
+    /// Process id.
+    pub pid: u32,
+    /// In whose list of children it was.
+    pub parent: u32,
+}
+
 /// The descendants of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
     /// All that were found, parents before their children. Zombies are among them.
     pub processes: Vec<Descendant>,
+    /// Those that are in a list of children, and that `/proc` does not show (`hidepid`). What is below
+    /// them is not known.
+    pub hidden: Vec<Hidden>,
     /// How.
     pub way: Way,
     /// Whether every one could be looked into. If not, there may be more.
@@ -59,7 +70,7 @@ pub struct Listing {
 }
 
 impl Descendant {
-    fn new(stat: &Stat<'_>) -> Self {
+    pub(crate) fn new(stat: &Stat<'_>) -> Self {
         Self {
             pid: stat.pid,
             parent: stat.parent,
@@ -119,6 +130,7 @@ pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing,
     }
     Ok(Listing {
         processes: walk.found,
+        hidden: walk.hidden,
         way: Way::Children,
         complete: walk.complete,
     })
@@ -127,19 +139,24 @@ pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing,
 /// The children of `parent`, a process with a single thread, by number. Zombies are among them.
 ///
 /// # Errors
-/// [`CannotTell`] when they cannot be listed.
+/// [`CannotTell`] when they cannot be listed, or somebody may be missing in the list.
 pub fn children(parent: u32) -> Result<Vec<u32>, CannotTell> {
     match list_children(parent, parent) {
         Ok(children) => Ok(children),
-        Err(Missing::File) => {
-            let all = scan(parent)?;
-            Ok(all
+        Err(Missing::File) => match scan(parent)? {
+            Listing {
+                complete: false, ..
+            } => Err(CannotTell::Unreadable {
+                path: proc_path!("/proc/{parent}/task/{parent}/children"),
+                errno: Errno::ENOENT,
+            }),
+            all => Ok(all
                 .processes
                 .iter()
                 .filter(|p| p.parent == parent)
                 .map(|p| p.pid)
-                .collect())
-        }
+                .collect()),
+        },
         Err(Missing::Answer(reason)) => Err(reason),
     }
 }
@@ -157,6 +174,7 @@ struct Walk<'a> {
     groups: &'a BTreeSet<u32>,
     seen: BTreeSet<u32>,
     found: Vec<Descendant>,
+    hidden: Vec<Hidden>,
     /// Everyone whose children may be descendants, in the order in which they are visited.
     to_visit: Vec<Met>,
     complete: bool,
@@ -179,6 +197,7 @@ impl<'a> Walk<'a> {
             groups,
             seen: BTreeSet::from([root]),
             found: Vec::new(),
+            hidden: Vec::new(),
             to_visit: Vec::new(),
             complete: true,
         }
@@ -211,7 +230,13 @@ impl<'a> Walk<'a> {
                 self.add(Descendant::new(&stat));
             }
             Ok(_) => {}
-            Err(_) => self.complete = false,
+            Err(reason) => {
+                self.complete = false;
+                if matches!(reason, CannotTell::Hidden { .. }) {
+                    self.seen.insert(pid);
+                    self.hidden.push(Hidden { pid, parent });
+                }
+            }
         }
     }
 
@@ -353,72 +378,8 @@ pub(crate) fn list_numbers(path: ProcPath) -> Result<Vec<u32>, Errno> {
     }
 }
 
-/// Every process that this one can see, in no order, zombies among them.
-///
-/// Only complete if `/proc` is that of this process's own pid namespace and hides nobody (the option
-/// `hidepid` does); that is found out by those who must be in it.
-///
-/// # Errors
-/// [`CannotTell`] when `/proc` cannot be listed.
-pub fn processes() -> Result<Listing, CannotTell> {
-    let path = proc_path!("/proc");
-    let all = list_numbers(path).map_err(CannotTell::unreadable(path))?;
-    // The first process of a pid namespace lives as long as any other does.
-    let mut complete = all.contains(&1) && is_own_proc();
-    let mut processes = Vec::with_capacity(all.len());
-    for pid in all {
-        let mut line = StatLine::new();
-        match read_stat(pid, &mut line) {
-            Ok(Some(stat)) => processes.push(Descendant::new(&stat)),
-            Ok(None) => {}
-            Err(_) => complete = false,
-        }
-    }
-    Ok(Listing {
-        processes,
-        way: Way::Scan,
-        complete,
-    })
-}
-
-/// Whether `/proc` counts as this process does: not after unshare(1) without `--mount-proc`.
-fn is_own_proc() -> bool {
-    let mut name = [0; 16];
-    let Ok(len) = readlinkat(CWD, proc_path!("/proc/self").as_c_str(), &mut name) else {
-        return false;
-    };
-    let name = name.get(..len).and_then(|name| str::from_utf8(name).ok());
-    name.and_then(|name| name.parse().ok()) == Some(getpid())
-}
-
-/// Finds descendants by the parents of all processes.
-fn scan(root: u32) -> Result<Listing, CannotTell> {
-    let all = processes()?;
-    let mut by_parent: BTreeMap<u32, Vec<Descendant>> = BTreeMap::new();
-    for found in all.processes {
-        by_parent.entry(found.parent).or_default().push(found);
-    }
-    Ok(Listing {
-        processes: below(root, &mut by_parent),
-        way: Way::Scan,
-        complete: all.complete,
-    })
-}
-
-/// Everything below `root`, parents before children.
-fn below(root: u32, by_parent: &mut BTreeMap<u32, Vec<Descendant>>) -> Vec<Descendant> {
-    let mut found = by_parent.remove(&root).unwrap_or_default();
-    let mut next = 0;
-    while let Some(process) = found.get(next) {
-        next += 1;
-        let children = by_parent.remove(&process.pid).unwrap_or_default();
-        found.extend(children);
-    }
-    found
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::unix::process::CommandExt;
@@ -427,7 +388,7 @@ mod tests {
 
     /// A shell with two sleeping children, one of them below a second shell. It tells their
     /// numbers, and holds until its standard input ends.
-    fn family() -> (Child, [u32; 3]) {
+    pub(crate) fn family() -> (Child, [u32; 3]) {
         let script = "sleep 60 & echo $!; sh -c 'sleep 60 & echo $$ $!; read x; kill $!' <&3 & \
                       read y; kill %1; wait";
         let mut child = Command::new("/bin/bash")
@@ -452,7 +413,7 @@ mod tests {
         (child, [numbers[0], numbers[1], numbers[2]])
     }
 
-    fn end(child: Child, numbers: [u32; 3]) {
+    pub(crate) fn end(child: Child, numbers: [u32; 3]) {
         let mut child = child;
         for pid in numbers {
             let pid = xioflow_sys::Pid::new(pid).expect("a child");
@@ -462,7 +423,7 @@ mod tests {
         child.wait().expect("waited for");
     }
 
-    fn pids(listing: &Listing) -> BTreeSet<u32> {
+    pub(crate) fn pids(listing: &Listing) -> BTreeSet<u32> {
         listing
             .processes
             .iter()
@@ -548,19 +509,6 @@ mod tests {
         walk.to_visit.push(met(stat.start_ticks - 1));
         walk.descend(0);
         assert!(walk.found.is_empty() && walk.seen.len() == 1);
-        end(child, numbers);
-    }
-
-    #[test]
-    fn every_process_is_listed_and_those_that_must_be_there_are() {
-        let (child, numbers) = family();
-        let all = processes().expect("listed");
-        assert!(all.complete, "this test sees its whole namespace");
-        let found = pids(&all);
-        assert!(found.contains(&1) && found.contains(&std::process::id()));
-        assert!(numbers.iter().all(|pid| found.contains(pid)));
-        let session = all.processes.iter().find(|it| it.pid == child.id());
-        assert!(session.is_some_and(|it| it.parent == std::process::id()));
         end(child, numbers);
     }
 

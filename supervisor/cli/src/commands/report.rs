@@ -229,9 +229,12 @@ fn survivors(result: &OperationResult) -> Option<String> {
         (true, true) => format!("{were} ended"),
         (true, false) => "ended without being asked".to_owned(),
     };
+    let who = match named.is_empty() {
+        true => "; /proc does not show who".to_owned(),
+        false => format!(": {}{more}", named.join(", ")),
+    };
     Some(format!(
-        "{total} {noun} outlived the command and {fate}: {}{more}",
-        named.join(", ")
+        "{total} {noun} outlived the command and {fate}{who}"
     ))
 }
 

@@ -283,7 +283,11 @@ fn remains(result: &mut OperationResult) {
     // Who is left was not ended, whatever became of the others.
     result.residual_processes_reaped = false;
     let left = result.survivors.iter().filter(|it| it.end == "alive");
-    let left: Vec<String> = left.map(why_left).collect();
+    let mut left: Vec<String> = left.map(why_left).collect();
+    let unnamed = (result.survivors_total as usize).saturating_sub(result.survivors.len());
+    if unnamed > 0 {
+        left.push(format!("{unnamed} that could only be counted"));
+    }
     let left = match left.as_slice() {
         [] => "none of those that are listed".to_owned(),
         some => some.join(", "),

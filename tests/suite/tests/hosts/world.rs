@@ -100,6 +100,11 @@ impl<'a> World<'a> {
     }
 }
 
+/// A path that is known to be text.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("an ASCII path")
+}
+
 /// Checks fields of a document, with the document in the message.
 pub(crate) fn assert_fields(document: &Value, expected: &Value) {
     for (name, value) in expected.as_object().expect("fields to expect") {
