@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
 use xioflow_kernel::{
     Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_TIMEOUT_GRACE,
-    Domain, OperationBuilder, Stdin,
+    Domain, Driver, OperationBuilder, Stdin,
 };
 use xioflow_rpc::operation::{self, ExecProcess};
 use xioflow_rpc::refusal::Fault;
@@ -132,7 +132,12 @@ fn command(asked: operation::Command) -> Command {
     let mut command = Command::new(asked.program.0)
         .args(asked.args.into_iter().map(|arg| arg.0))
         .no_new_privs(asked.no_new_privs)
-        .merge_stderr(asked.merge_stderr);
+        .merge_stderr(asked.merge_stderr)
+        .driver(match asked.driver {
+            operation::Driver::Auto => Driver::Auto,
+            operation::Driver::Reaper => Driver::Reaper,
+            operation::Driver::Pidns => Driver::PidNamespace,
+        });
     if let Some(cwd) = asked.cwd {
         command = command.cwd(cwd.0);
     }

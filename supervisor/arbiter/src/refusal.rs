@@ -9,7 +9,7 @@ use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, ExecuteError, NotActive, OutputError, PruneError, RunError,
-    StoredError,
+    StoredError, namespace_remedy,
 };
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -192,6 +192,18 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
             .about("runId", run_id.as_str())
             .about("problem", problem.as_str()),
         ExecuteError::Helper(_) => refused(kind::HELPER_FAILED, error),
+        ExecuteError::DriverRefused {
+            driver,
+            call,
+            source,
+        } => {
+            let errno = source.raw_os_error().unwrap_or_default();
+            refused(kind::DRIVER_REFUSED, error)
+                .about("driver", driver.as_str())
+                .about("call", call.as_str())
+                .about("errno", errno)
+                .hint(namespace_remedy(errno))
+        }
         ExecuteError::System { .. } => of_system(error),
         ExecuteError::Commit(commit) => of_commit(commit, error),
         ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),

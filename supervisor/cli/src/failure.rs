@@ -13,7 +13,7 @@ use xioflow_kernel::journal::{
 };
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, DomainError, ExecuteError, InvalidCommand, OutputError,
-    PruneError,
+    PruneError, namespace_remedy,
 };
 
 use xioflow_rpc::refusal::kind;
@@ -279,6 +279,10 @@ impl From<ExecuteError> for Failure {
             ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
             ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)
                 .hint("`xioflow doctor` examines the helper"),
+            ExecuteError::DriverRefused { source, .. } => {
+                let remedy = namespace_remedy(source.raw_os_error().unwrap_or_default());
+                Self::of(kind::DRIVER_REFUSED, Code::Unavailable, &error).hint(remedy)
+            }
             ExecuteError::System { .. } => Self::of("system", Code::Internal, &error),
             ExecuteError::Commit(commit) => commit_failure(commit, &error),
             ExecuteError::Read(_) | ExecuteError::Stored(_) => {

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::driver::Driver;
 use crate::environment::{Environment, Source};
 use crate::stdin::Stdin;
 
@@ -38,6 +39,7 @@ pub struct Command {
     pub(crate) umask: Option<u32>,
     pub(crate) no_new_privs: bool,
     pub(crate) merges_stderr: bool,
+    pub(crate) driver: Driver,
 }
 
 /// Why a command cannot be one, whatever the system says.
@@ -95,6 +97,7 @@ impl Command {
             umask: None,
             no_new_privs: false,
             merges_stderr: false,
+            driver: Driver::Auto,
         }
     }
 
@@ -179,6 +182,16 @@ impl Command {
     #[must_use]
     pub fn merge_stderr(mut self, on: bool) -> Self {
         self.merges_stderr = on;
+        self
+    }
+
+    /// Sets in what its tree is held.
+    ///
+    /// A pid namespace is part of what makes the operation the same, since the command can see that it is in
+    /// one; [`Driver::Auto`] and [`Driver::Reaper`] are the same operation.
+    #[must_use]
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
         self
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, Rejected, RunStatus};
 
 use crate::command::InvalidCommand;
+use crate::driver::Driver;
 use crate::helper::{LinkError, LocateError};
 use crate::operation::StoredError;
 use crate::result::OperationResult;
@@ -180,6 +181,20 @@ pub enum ExecuteError {
     /// No helper could be had, or it failed before the command was recorded. Nothing ran.
     #[error("no helper could hold the command; nothing ran and nothing was recorded")]
     Helper(#[from] LinkError),
+    /// The host does not allow what the command is to be held in. Nothing ran, and the id is still free.
+    /// [`crate::namespace_remedy`] says what can be done.
+    #[error(
+        "this host refuses the driver {driver}: {}; nothing ran and nothing was recorded",
+        refused_call(call)
+    )]
+    DriverRefused {
+        /// The driver that was asked for.
+        driver: Driver,
+        /// Which call or file it was that the system refused; may be empty.
+        call: String,
+        /// How.
+        source: io::Error,
+    },
     /// The system refused something that a launch needs. Nothing ran.
     #[error("failed to {act}; nothing ran and nothing was recorded")]
     System {
@@ -224,6 +239,14 @@ pub enum ExecuteError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+/// Which call was refused, as a clause.
+fn refused_call(call: &str) -> String {
+    match call {
+        "" => "a call that it needs was refused".to_owned(),
+        call => format!("{call} was refused"),
+    }
 }
 
 impl ExecuteError {

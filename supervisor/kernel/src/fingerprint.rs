@@ -10,6 +10,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::command::Command;
+use crate::driver::Driver;
 use crate::environment::{Environment, Source};
 use crate::output::hex;
 use crate::stdin::Stdin;
@@ -59,6 +60,10 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
     }
     if inputs.command.merges_stderr {
         hash.field("merges", &[1]);
+    }
+    if inputs.command.driver == Driver::PidNamespace {
+        // It sees other process ids and other users; between the other drivers it sees no difference.
+        hash.field("driver", b"pidns");
     }
     format!("{RECIPE}{}", hex(&hash.0.finalize()))
 }
@@ -193,6 +198,7 @@ mod tests {
             Command::new("x").arg("a").inherit_env(),
             Command::new("x").arg("a").umask(0o22),
             Command::new("x").arg("a").merge_stderr(true),
+            Command::new("x").arg("a").driver(Driver::PidNamespace),
             Command::new("x").arg("a").stdin(Stdin::text("in")),
             Command::new("x").arg("a").stdin(Stdin::bytes("")),
             Command::new("x").arg("a").stdin(Stdin::File("/in".into())),
@@ -201,6 +207,12 @@ mod tests {
         for other in &others {
             assert_ne!(of(&base), of(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn what_no_command_can_see_is_no_input() {
+        let base = Command::new("x").arg("a");
+        assert_eq!(of(&base), of(&base.clone().driver(Driver::Reaper)));
     }
 
     #[test]

@@ -61,6 +61,7 @@ mod control;
 mod deadline;
 mod delegation;
 mod domain;
+mod driver;
 mod environment;
 mod error;
 mod fingerprint;
@@ -106,6 +107,7 @@ pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
 pub use delegation::{Delegated, DelegationEvidence};
 pub use domain::{Domain, DomainOptions};
+pub use driver::{Driver, namespace_remedy};
 pub use error::{
     ArbiterError, DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError,
     TIMEOUT_MAX,

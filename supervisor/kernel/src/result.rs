@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xioflow_journal::{Adjudication, Gap, Outcome, Output, Stream, TerminationReason};
 
 use crate::delegation::Delegated;
+use crate::driver::Driver;
 use crate::names::{errno_name, errno_text};
 use crate::views;
 
@@ -20,7 +21,7 @@ pub enum TreeSettlement {
     /// Nothing of what the command started was left that had to be ended: whoever outlived it ended by itself.
     /// Like `Reaped` this says nothing of work that it gave to others: [`OperationResult::delegated`].
     Empty,
-    /// Others of its tree were left; they were ended and are named.
+    /// What of its tree was left was ended, and is named as far as it was seen.
     Reaped,
     /// It could not be seen.
     Unverified,
@@ -229,6 +230,10 @@ pub struct OperationResult {
     pub tree_settlement: Option<TreeSettlement>,
     /// What that rests on.
     pub scope: Scope,
+    /// In what the tree was held, or would have been, had it started: never `auto`. Null where that is not
+    /// recorded.
+    #[serde(default)]
+    pub driver: Option<Driver>,
     /// Processes that outlived the command, the first 256.
     pub survivors: Vec<SurvivorRecord>,
     /// How many outlived it in all.
@@ -436,6 +441,11 @@ pub(crate) struct StreamPart {
 }
 
 impl OperationResult {
+    /// What a statement about the whole tree rests on.
+    pub(crate) fn tree_scope(&self) -> Scope {
+        self.driver.unwrap_or_default().scope()
+    }
+
     /// Fills in one stream.
     pub(crate) fn set_stream(&mut self, part: StreamPart) {
         let StreamPart {

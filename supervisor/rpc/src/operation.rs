@@ -99,6 +99,31 @@ pub struct Command {
     /// Whether both output streams are one pipe.
     #[serde(default)]
     pub merge_stderr: bool,
+    /// In what its tree is held.
+    #[serde(default, skip_serializing_if = "Driver::is_auto")]
+    pub driver: Driver,
+}
+
+/// In what the tree of a command is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    /// What the arbiter's release takes for it: `reaper` in this one.
+    #[default]
+    Auto,
+    /// A helper that adopts every orphan.
+    Reaper,
+    /// The same, and a pid namespace of its own.
+    Pidns,
+}
+
+impl Driver {
+    /// Whether it is the default, which is not written: arbiters of before read what they know.
+    #[must_use]
+    pub const fn is_auto(&self) -> bool {
+        matches!(self, Self::Auto)
+    }
 }
 
 /// What a command takes from whoever asks for it. What is left out is the arbiter's own, except for

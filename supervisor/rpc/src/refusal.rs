@@ -195,6 +195,9 @@ pub mod kind {
         RUN_NOT_FOUND = "run_not_found";
         /// No helper could hold the command.
         HELPER_FAILED = "helper_failed";
+        /// This host refuses what the command is to be held in; nothing is recorded. Subject: `driver`, `call` (which
+        /// call or file was refused), `errno`.
+        DRIVER_REFUSED = "driver_refused";
         /// The system refused something. Subject: `errno` where there is one.
         SYSTEM = "system";
         /// The arbiter has lost the domain to another owner, or its lock file was replaced. It ends.

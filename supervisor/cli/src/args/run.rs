@@ -26,6 +26,7 @@ Examples:
   xioflow run --op deploy-1f3a --timeout 10m -- ./deploy.sh     at most one execution, ever
   xioflow run --json -- make | jq .treeSettlement
   xioflow run --lease port:8080 --wait 30s -- npm start
+  xioflow run --driver pidns -- ./untrusted-build.sh      ended by the kernel, whoever dies
   xioflow attach $(xioflow run --detach -- make)";
 
 /// Above the options that are understood and refused.
@@ -98,9 +99,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = Descendants::Stop)]
     pub(crate) descendants: Descendants,
 
-    /// How the tree is held
-    #[arg(long, value_enum, default_value_t = Driver::Auto)]
-    pub(crate) driver: Driver,
+    /// How the tree is held [default: $XIOFLOW_DRIVER, else auto]
+    #[arg(long, value_enum)]
+    pub(crate) driver: Option<Driver>,
 
     /// Memory limit of the tree
     #[arg(long, help_heading = NOT_YET, value_name = "SIZE", value_parser = parse_size)]
@@ -169,13 +170,15 @@ pub(crate) enum Descendants {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Driver {
-    /// The strongest that this host allows
+    /// What this release takes unless it is told otherwise: reaper
     Auto,
-    /// A helper that adopts every orphan
+    /// A helper that adopts every orphan, and ends the tree when this program dies
     Reaper,
     /// A control group of its own (not in this release)
     Cgroup,
-    /// A process-id namespace of its own (not in this release)
+    /// A process-id namespace of its own: nothing lives even when helper and supervisor are killed at
+    /// once. The command sees other process ids; without privilege, files of other users are nobody's
+    /// and setuid programs (sudo) do not work. Exit status 69 where the host forbids it
     Pidns,
 }
 

@@ -16,4 +16,4 @@ pub use patience::HelperPatience;
 pub(crate) use bounds::check_word;
 pub(crate) use link::{HelperLink, Received};
 pub(crate) use pool::Helpers;
-pub(crate) use registry::strangers;
+pub(crate) use registry::{forget_init, is_init, note_init, strangers};

@@ -14,6 +14,7 @@ use crate::observe;
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     started: BTreeSet::new(),
     left: Vec::new(),
+    inits: BTreeSet::new(),
 });
 
 struct Registry {
@@ -21,6 +22,8 @@ struct Registry {
     started: BTreeSet<u32>,
     /// Those of them that end when they are ready to.
     left: Vec<Child>,
+    /// The inits of namespaces that helpers have made for their trees.
+    inits: BTreeSet<u32>,
 }
 
 impl Registry {
@@ -68,6 +71,22 @@ pub(super) fn leave(child: Child) {
 /// Waits for helpers that were left to themselves and have exited.
 pub(super) fn collect_left() {
     lock().collect();
+}
+
+/// Notes the init of a tree's namespace, a process of its helper.
+pub(crate) fn note_init(pid: u32) {
+    lock().inits.insert(pid);
+}
+
+/// Forgets it again.
+pub(crate) fn forget_init(pid: u32) {
+    lock().inits.remove(&pid);
+}
+
+/// Whether this is the init of a tree's namespace: no process of the tree, though it comes to this process
+/// when its helper dies.
+pub(crate) fn is_init(pid: u32) -> bool {
+    lock().inits.contains(&pid)
 }
 
 /// The children of this process that are no helpers; `None` if they cannot be listed.

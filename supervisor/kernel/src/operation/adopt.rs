@@ -4,6 +4,8 @@
 //! Only for programs that have no children of their own: every child that is no helper counts as
 //! an orphan of one.
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,11 +19,14 @@ use xioflow_protocol::{
 };
 
 use crate::deadline::timespec_until;
-use crate::helper::strangers;
+use crate::helper::{is_init, strangers};
 use crate::observe;
 
 /// How long ending orphans may take altogether.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Processes that are watched at once: a process has 1024 descriptors by default, and needs others.
+const WATCHED_MAX: usize = 256;
 
 /// Ends every orphan that has come to this process, and those that come up while it does.
 ///
@@ -33,49 +38,80 @@ pub(super) fn end_orphans(root: u32, seen_exit: Option<Exit>) -> Option<(TreeEnd
     let mut ended = Ended {
         root,
         exit: seen_exit,
+        met: BTreeMap::new(),
         survivors: Vec::new(),
         total: 0,
     };
     loop {
-        let mut left = Vec::new();
-        for pid in strangers()? {
-            if let Some(why) = ended.try_end(pid, until) {
-                left.push((pid, why));
-            }
-        }
+        let here = strangers()?;
+        here.iter().for_each(|pid| ended.kill(*pid));
+        let some_ended = here.iter().filter(|pid| ended.collect(**pid)).count() > 0;
         // What was below one that ended has come up by now.
-        let empty = strangers()?.is_empty();
-        if empty || Instant::now() >= until {
-            for (pid, why) in left {
-                ended.push(observe::process_note(pid), pid, SurvivorEnd::Alive(why));
-            }
-            return Some((ended.into_tree_end(), empty));
+        let left = strangers()?;
+        if left.is_empty() || Instant::now() >= until {
+            left.iter().for_each(|pid| ended.leave(*pid));
+            return Some((ended.into_tree_end(), left.is_empty()));
+        }
+        // All of them at once: the init of a namespace ends only after the command was waited for.
+        if !some_ended {
+            wait_for_any(&left, until);
         }
     }
+}
+
+/// An orphan that was killed.
+struct Met {
+    note: Option<ProcessNote>,
+    /// Whether it may not be signalled.
+    refused: bool,
 }
 
 struct Ended {
     root: u32,
     exit: Option<Exit>,
+    /// Those that were killed and not waited for yet.
+    met: BTreeMap<u32, Met>,
     survivors: Vec<Survivor>,
     total: u32,
 }
 
 impl Ended {
-    /// Kills and waits for one; says why if it is still there. It is our child and nobody else
-    /// waits for it, so its number cannot mean another process meanwhile.
-    fn try_end(&mut self, pid: u32, until: Instant) -> Option<WhyAlive> {
-        let child = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-        let note = observe::process_note(pid);
-        let refused = kill_process(child, Signal::KILL) == Err(Errno::PERM);
-        match wait_for(child, until) {
-            Waited::Ended(exit) if pid == self.root => self.exit = self.exit.or(Some(exit)),
-            Waited::Ended(exit) => self.push(note, pid, SurvivorEnd::Ended(exit)),
-            Waited::GoneUnobserved => self.push(note, pid, SurvivorEnd::GoneUnobserved),
-            Waited::Alive if refused => return Some(WhyAlive::Permission),
-            Waited::Alive => return Some(WhyAlive::Unknown),
+    /// Kills one, once. It is our child and nobody else waits for it, so its number cannot mean
+    /// another process before it was waited for.
+    fn kill(&mut self, pid: u32) {
+        let Some(child) = as_pid(pid) else { return };
+        self.met.entry(pid).or_insert_with(|| Met {
+            note: observe::process_note(pid),
+            refused: kill_process(child, Signal::KILL) == Err(Errno::PERM),
+        });
+    }
+
+    /// Waits for one, if it has ended; says whether it had.
+    fn collect(&mut self, pid: u32) -> bool {
+        let end = match as_pid(pid).map(collect) {
+            None | Some(Waited::Alive) => return false,
+            Some(Waited::Ended(exit)) => SurvivorEnd::Ended(exit),
+            Some(Waited::GoneUnobserved) => SurvivorEnd::GoneUnobserved,
+        };
+        let note = self.met.remove(&pid).and_then(|met| met.note);
+        match end {
+            SurvivorEnd::Ended(exit) if pid == self.root => self.exit = self.exit.or(Some(exit)),
+            // The helper's own, and no process of the tree.
+            _ if is_init(pid) => {}
+            end => self.push(note, pid, end),
         }
-        None
+        true
+    }
+
+    /// Notes one that could not be ended.
+    fn leave(&mut self, pid: u32) {
+        let met = self.met.remove(&pid);
+        let why = match &met {
+            Some(met) if met.refused => WhyAlive::Permission,
+            _ => WhyAlive::Unknown,
+        };
+        let note = met.and_then(|met| met.note);
+        self.push(note, pid, SurvivorEnd::Alive(why));
     }
 
     fn push(&mut self, note: Option<ProcessNote>, pid: u32, end: SurvivorEnd) {
@@ -103,13 +139,24 @@ enum Waited {
     Alive,
 }
 
-/// Waits for one child of ours until a deadline.
-fn wait_for(child: Pid, until: Instant) -> Waited {
-    if let Ok(pidfd) = pidfd_open(child, PidfdFlags::empty()) {
-        let mut polled = [PollFd::new(&pidfd, PollFlags::IN)];
-        // Interrupted or over: whether it has ended is asked next, without waiting.
-        poll(&mut polled, timespec_until(Some(until)).as_ref()).ok();
-    }
+/// Waits until one of these children of ours has ended, or the time is over.
+fn wait_for_any(children: &[u32], until: Instant) {
+    let open = |pid: &u32| pidfd_open(as_pid(*pid)?, PidfdFlags::empty()).ok();
+    let pidfds: Vec<OwnedFd> = children.iter().filter_map(open).take(WATCHED_MAX).collect();
+    let mut polled: Vec<PollFd<'_>> = pidfds
+        .iter()
+        .map(|pidfd| PollFd::new(pidfd, PollFlags::IN))
+        .collect();
+    // Interrupted or over: whether one has ended is asked next, without waiting.
+    poll(&mut polled, timespec_until(Some(until)).as_ref()).ok();
+}
+
+fn as_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
+
+/// Waits for one child of ours, if it has ended.
+fn collect(child: Pid) -> Waited {
     match waitid(
         WaitId::Pid(child),
         WaitIdOptions::EXITED | WaitIdOptions::NOHANG,

@@ -15,11 +15,12 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use xioflow_journal::Stream;
 use xioflow_killpoint as killpoint;
 use xioflow_protocol::{
-    Containment, Descendants, FEATURE_NICE, Identity, Launch, LaunchDescriptor, LaunchFailure,
-    Reply, Request,
+    Containment, Descendants, FEATURE_NICE, FEATURE_PID_NAMESPACE, Identity, Launch,
+    LaunchDescriptor, LaunchFailure, PidNamespace, Reply, Request, Stage,
 };
 
 use super::adopt::end_orphans;
+use super::namespace::HeldNamespace;
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{Active, DescendantPolicy, Spec};
@@ -27,6 +28,7 @@ use crate::caller::{Caller, Place};
 use crate::control::Control;
 use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
+use crate::driver::Driver;
 use crate::environment::Resolved;
 use crate::error::ExecuteError;
 use crate::helper::{HelperLink, HelperLost, LinkError, Received};
@@ -75,6 +77,8 @@ pub(super) struct Admitted {
 pub(super) struct Gated {
     pub(super) link: HelperLink,
     pub(super) root: Identity,
+    /// The pid namespace that was made for its tree, where one was asked for.
+    pub(super) namespace: Option<HeldNamespace>,
     pub(super) root_pidfd: Option<OwnedFd>,
     pub(super) drains: [Drain; 2],
 }
@@ -106,6 +110,8 @@ pub(super) fn launch(
     inner.make_room();
     let mut gated = match bring_to_gate(inner, &admitted, stdin.as_ref())? {
         Ok(gated) => gated,
+        // Not recorded: the same id can be submitted again when the host allows it.
+        Err(failure) if failure.stage == Stage::Namespace => return Err(driver_refused(&failure)),
         Err(failure) => {
             let failure = spawn_failure(&admitted, &failure);
             return record::failed_launch(inner, admitted, failure);
@@ -190,12 +196,13 @@ fn bring_to_gate(
     let (stderr, stderr_theirs) = own_stderr.unzip();
     let launch = launch_message(admitted, &stem, stdin.is_none());
     let mut link = inner.helpers.take()?;
-    if launch.nice.is_some()
-        && let Err(lacking) = link.require(FEATURE_NICE, inner.patience.launch)
-    {
-        dismiss(inner, link);
-        return Err(lacking.into());
+    for feature in features_needed(&launch) {
+        if let Err(lacking) = link.require(feature, inner.patience.launch) {
+            dismiss(inner, link);
+            return Err(lacking.into());
+        }
     }
+    let containment = launch.containment;
     let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
     if let Some(stdin) = stdin {
         descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
@@ -209,11 +216,12 @@ fn bring_to_gate(
     let spawned = link
         .send_with(&request, travelling)
         .map_err(|lost| link.last_message(lost))
-        .and_then(|()| await_gate(&mut link, inner.patience.launch));
+        .and_then(|()| await_gate(&mut link, inner.patience.launch))
+        .and_then(|spawned| held_as_asked(spawned, containment));
     // Our copies would keep the pipes open for ever.
     drop((stdout_theirs, stderr_theirs));
     match spawned {
-        Ok(Ok(root)) => {
+        Ok(Ok(Spawned { root, namespace })) => {
             let root_pidfd = link.take_descriptor();
             let limits = StreamLimits {
                 kept: admitted.spec.max_output_bytes,
@@ -229,6 +237,7 @@ fn bring_to_gate(
             Ok(Ok(Gated {
                 link,
                 root,
+                namespace: namespace.map(HeldNamespace::hold),
                 root_pidfd,
                 drains,
             }))
@@ -267,15 +276,46 @@ fn output_pipe() -> Result<(OwnedFd, OwnedFd), ExecuteError> {
     Ok((ours, theirs))
 }
 
+/// The command at its gate, by its helper.
+struct Spawned {
+    root: Identity,
+    namespace: Option<PidNamespace>,
+}
+
+/// What the helper must be able to do beyond the protocol's version.
+fn features_needed(launch: &Launch) -> impl Iterator<Item = &'static str> {
+    let nice = launch.nice.is_some().then_some(FEATURE_NICE);
+    let namespace = match launch.containment {
+        Containment::Subreaper => None,
+        Containment::PidNamespace => Some(FEATURE_PID_NAMESPACE),
+    };
+    nice.into_iter().chain(namespace)
+}
+
+/// A helper that holds the tree in something else than it was asked for is not to be believed.
+fn held_as_asked(
+    spawned: Result<Spawned, LaunchFailure>,
+    asked: Containment,
+) -> Result<Result<Spawned, LaunchFailure>, HelperLost> {
+    match &spawned {
+        Ok(spawned) if spawned.namespace.is_some() == asked.is_subreaper() => Err(
+            HelperLost::OutOfOrder("a command that is not held as it was asked for"),
+        ),
+        _ => Ok(spawned),
+    }
+}
+
 /// Waits until the command stands at its gate, or did not get there.
 fn await_gate(
     link: &mut HelperLink,
     patience: Duration,
-) -> Result<Result<Identity, LaunchFailure>, HelperLost> {
+) -> Result<Result<Spawned, LaunchFailure>, HelperLost> {
     let patience = Patience::new(patience);
     loop {
         match link.receive()? {
-            Received::Reply(Reply::Spawned { root, .. }) => return Ok(Ok(root)),
+            Received::Reply(Reply::Spawned { root, namespace }) => {
+                return Ok(Ok(Spawned { root, namespace }));
+            }
             Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
             Received::Reply(_) => return Err(HelperLost::OutOfOrder("no launch report")),
             Received::Nothing => link.wait(&patience)?,
@@ -339,7 +379,7 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
         last_word_name: last_word_name(stem).into_bytes().into(),
         operation_id: admitted.id.clone(),
         stdin_closed,
-        containment: Containment::Subreaper,
+        containment: command.driver.containment(),
     }
 }
 
@@ -364,13 +404,21 @@ fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
     let subject = String::from_utf8_lossy(&failure.subject).into_owned();
     let subject = match (subject.is_empty(), failure.stage) {
         (false, _) => Some(subject),
-        (true, xioflow_protocol::Stage::Cwd) => Some(admitted.folder.path.display().to_string()),
-        (true, xioflow_protocol::Stage::Exec) => {
-            Some(admitted.spec.command.program.to_string_lossy().into_owned())
-        }
+        (true, Stage::Cwd) => Some(admitted.folder.path.display().to_string()),
+        (true, Stage::Exec) => Some(admitted.spec.command.program.to_string_lossy().into_owned()),
         (true, _) => None,
     };
     SpawnFailure::new(failure.stage.name(), failure.errno, subject)
+}
+
+/// The host forbids what the command is to be held in.
+fn driver_refused(failure: &LaunchFailure) -> ExecuteError {
+    let call = String::from_utf8_lossy(&failure.subject).into_owned();
+    ExecuteError::DriverRefused {
+        driver: Driver::PidNamespace,
+        call,
+        source: io::Error::from_raw_os_error(failure.errno),
+    }
 }
 
 fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {

@@ -9,6 +9,7 @@ mod attachment;
 mod builder;
 mod handle;
 mod launch;
+mod namespace;
 mod record;
 mod settle;
 mod stored;

@@ -12,6 +12,7 @@ use xioflow_protocol::Identity;
 
 use super::admit::millis;
 use super::launch::{Admitted, Gated};
+use super::namespace::HeldNamespace;
 use super::settle::{Facts, apply_spawn_failure, settle};
 use super::supervise::{Ending, Observed};
 use super::{Membership, Spec};
@@ -37,7 +38,7 @@ pub(super) fn commit_launch(
     let mut changes = opening(admitted, &admitted.spec.leases, register);
     changes.push(Change::ActivateOperation {
         operation_id: admitted.id.clone(),
-        process_identity: as_json(&root_identity(&gated.root, &admitted.spec)),
+        process_identity: as_json(&root_identity(gated, &admitted.spec)),
         holder: gated
             .link
             .greeting()
@@ -102,6 +103,7 @@ pub(super) fn timed_out_before_launch(
 /// The result of an operation of which nothing has run.
 fn blank(admitted: &Admitted) -> OperationResult {
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
+    result.driver = Some(admitted.spec.command.driver.resolved());
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
@@ -120,6 +122,7 @@ pub(super) fn finish(
     let mut result = settle(Facts {
         operation_id: &admitted.id,
         run_id: admitted.spec.membership.run_id(),
+        driver: admitted.spec.command.driver.resolved(),
         ending: &observed.ending,
         early_exit: observed.exit,
         running: observed.running,
@@ -341,15 +344,16 @@ fn worth_keeping(output: &Output) -> bool {
     output.total_bytes > 0 || output.spill_error.is_some()
 }
 
-fn root_identity(root: &Identity, spec: &Spec) -> ProcessIdentity {
+fn root_identity(gated: &Gated, spec: &Spec) -> ProcessIdentity {
     ProcessIdentity {
-        pgid: Some(root.pid),
+        pgid: Some(gated.root.pid),
         command_fingerprint: Some(command_fingerprint(spec)),
-        ..plain_identity(root)
+        pid_namespace: gated.namespace.as_ref().map(HeldNamespace::record),
+        ..plain_identity(&gated.root)
     }
 }
 
-fn plain_identity(identity: &Identity) -> ProcessIdentity {
+pub(super) fn plain_identity(identity: &Identity) -> ProcessIdentity {
     ProcessIdentity {
         pid: identity.pid,
         pgid: None,

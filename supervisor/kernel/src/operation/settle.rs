@@ -7,6 +7,7 @@ use xioflow_protocol::{
 
 use super::supervise::Ending;
 use crate::clock::{self, Gaps};
+use crate::driver::Driver;
 use crate::guidance;
 use crate::helper::HelperLost;
 use crate::names::signal_name;
@@ -21,6 +22,8 @@ use crate::stop::StopRequest;
 pub(super) struct Facts<'a> {
     pub(super) operation_id: &'a str,
     pub(super) run_id: &'a str,
+    /// The one that holds.
+    pub(super) driver: Driver,
     pub(super) ending: &'a Ending,
     /// The exit that was reported before the helper was lost, if it was.
     pub(super) early_exit: Option<Exit>,
@@ -37,6 +40,7 @@ pub(super) struct Facts<'a> {
 /// Makes the result, still without output.
 pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
     let mut result = OperationResult::blank(facts.operation_id, facts.run_id);
+    result.driver = Some(facts.driver);
     result.duration_ms = facts.duration_ms;
     result.supervisor_gap_ms = facts.gaps.late_ms();
     result.suspended_ms = facts.gaps.suspended_ms();
@@ -99,7 +103,7 @@ fn stopped_at_gate(result: &mut OperationResult, stop: &StopRequest, signalled: 
     result.termination_reason = Some(stop.reason);
     result.stop = Some(stop_record(stop, signalled));
     result.tree_settlement = Some(TreeSettlement::Empty);
-    result.scope = Scope::SubreaperTree;
+    result.scope = result.tree_scope();
 }
 
 fn never_released(result: &mut OperationResult, lost: &HelperLost, gone: bool) {
@@ -126,7 +130,15 @@ fn adopted(result: &mut OperationResult, lost: &HelperLost, end: &TreeEnd, empty
     result.cpu_time_ms = None;
     result.peak_memory_bytes = None;
     result.usage_source = None;
-    let fate = "what it held was adopted and ended";
+    let fate = match result.driver {
+        Some(Driver::PidNamespace) if empty => {
+            // Who else was ended by that was not seen.
+            result.tree_settlement = Some(TreeSettlement::Reaped);
+            result.residual_processes_reaped = true;
+            "the kernel has ended what it held, with its pid namespace"
+        }
+        _ => "what it held was adopted and ended",
+    };
     result
         .reason
         .get_or_insert_with(|| format!("{lost}; {fate}"));
@@ -172,7 +184,7 @@ fn not_executed(result: &mut OperationResult, failure: &LaunchFailure) {
 
 fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
     apply_exit(result, end.exit);
-    result.scope = Scope::SubreaperTree;
+    result.scope = result.tree_scope();
     result.survivors = end.survivors.iter().map(survivor_record).collect();
     result.survivors_total = end.survivors_total;
     // Those that were waited for, or ended before the first signal, ended by themselves.
@@ -382,7 +394,7 @@ pub(crate) fn apply_spawn_failure(result: &mut OperationResult, failure: SpawnFa
     result.exit_code = Some(if failure.is_not_found() { 127 } else { 126 });
     result.evidence = Evidence::Observed;
     result.tree_settlement = Some(TreeSettlement::Empty);
-    result.scope = Scope::SubreaperTree;
+    result.scope = result.tree_scope();
     result.spawn_failure = Some(failure);
 }
 
@@ -439,6 +451,7 @@ impl OperationResult {
             evidence: Evidence::Unobserved,
             tree_settlement: None,
             scope: Scope::Unknown,
+            driver: None,
             survivors: Vec::new(),
             survivors_total: 0,
             residual_processes_reaped: false,

@@ -44,6 +44,7 @@ fn seen(
     settle(Facts {
         operation_id: "op",
         run_id: "run",
+        driver: Driver::Reaper,
         ending,
         early_exit: None,
         running,

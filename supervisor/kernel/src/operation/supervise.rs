@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 use xioflow_journal::{Change, Stream, TerminationReason};
-use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd};
+use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd, Usage};
 
 use super::DescendantPolicy;
 use super::adopt::end_orphans;
 use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
+use super::namespace::HeldNamespace;
 use super::told::{News, Told};
 use crate::clock::Gaps;
 use crate::control::{Control, Wish};
@@ -87,7 +88,8 @@ pub(super) enum Ending {
     },
     /// Its helper is gone, or can no longer be trusted.
     Lost(HelperLost),
-    /// Its helper is gone; what it held came to this process and was ended here.
+    /// Its helper is gone; what it held came to this process and was ended here, or by the kernel with its
+    /// pid namespace.
     Adopted {
         /// What happened to the helper.
         lost: HelperLost,
@@ -105,6 +107,7 @@ pub(super) struct Supervision<'a> {
     link: HelperLink,
     root: u32,
     root_pidfd: Option<OwnedFd>,
+    namespace: Option<HeldNamespace>,
     drains: [Drain; 2],
     control: &'a Control,
     feeds: &'a Feeds,
@@ -153,6 +156,7 @@ impl<'a> Supervision<'a> {
             link: gated.link,
             root: gated.root.pid,
             root_pidfd: gated.root_pidfd,
+            namespace: gated.namespace,
             drains: gated.drains,
             control,
             feeds,
@@ -397,20 +401,35 @@ impl<'a> Supervision<'a> {
     }
 
     /// The helper is gone. The command itself is killed through its pidfd, which cannot mean
-    /// another process. The rest of the tree comes to this process if it adopts orphans; else
-    /// nothing can be said of it.
+    /// another process. The rest of the tree comes to this process if it adopts orphans, or ends with
+    /// its pid namespace; else nothing can be said of it.
     fn lose(&mut self, lost: HelperLost) {
         self.kill_root();
-        let ending = if self.inner.adopts_orphans {
+        let mut ended = None;
+        if self.inner.adopts_orphans {
             self.link.make_sure_it_is_gone();
-            match end_orphans(self.root, self.told.exit()) {
-                Some((end, empty)) => Ending::Adopted { lost, end, empty },
-                None => Ending::Lost(lost),
-            }
-        } else {
-            Ending::Lost(lost)
+            ended = end_orphans(self.root, self.told.exit());
+        }
+        let ending = match ended.or_else(|| self.end_namespace()) {
+            Some((end, empty)) => Ending::Adopted { lost, end, empty },
+            None => Ending::Lost(lost),
         };
         self.end(ending);
+    }
+
+    /// Ends the tree with its pid namespace, where it has one that ends. Who was in it is not seen.
+    fn end_namespace(&mut self) -> Option<(TreeEnd, bool)> {
+        let namespace = self.namespace.as_ref()?;
+        // It waits for the command, without whose end that of the namespace would not come.
+        self.link.make_sure_it_is_gone();
+        let end = TreeEnd {
+            exit: self.told.exit(),
+            survivors: Vec::new(),
+            survivors_total: 0,
+            usage: Usage::default(),
+            last_signal: Some(Signal::KILL.as_raw()),
+        };
+        namespace.end().then_some((end, true))
     }
 
     /// The helper was gone before it could be told to open the gate. There is one process then, the

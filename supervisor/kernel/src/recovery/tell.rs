@@ -6,7 +6,9 @@ use xioflow_protocol::{LastWord, Stage};
 use super::decide::{Case, Conclusion, cause_of};
 use super::facts::{Fate, Provenance, Recorded};
 use super::stop::Stopped;
+use super::unfinished::legible;
 use crate::delegation::{Delegated, Seen};
+use crate::driver::Driver;
 use crate::guidance;
 use crate::operation::{Cause, apply_spawn_failure, indeterminate, name_survivors, settle_end};
 use crate::result::{OperationResult, Scope, SpawnFailure, TreeSettlement};
@@ -33,6 +35,7 @@ pub(super) fn tell(
     let mut result = OperationResult::blank(&operation.id, &operation.run_id);
     result.timeout_ms = operation.timeout_ms;
     result.recovery_case = Some(concluded.case.letter());
+    result.driver = driver_of(operation);
     match (concluded.case, sources.word) {
         (Case::Told, Some(word)) => {
             let fate = fate_of(word);
@@ -50,12 +53,24 @@ pub(super) fn tell(
             result.reason = why_over(concluded.case).map(str::to_owned);
             if concluded.case == Case::NamespaceGone {
                 result.scope = Scope::PidNamespace;
+                // Who was left was ended by the kernel, and not seen.
+                result.tree_settlement = Some(TreeSettlement::Reaped);
+                result.residual_processes_reaped = true;
             }
         }
         _ => isolate(&mut result, operation, concluded.case, sources),
     }
     result.delegated = seen_of(&result);
     result
+}
+
+/// By its record: whose tree had no namespace was held by its helper alone.
+fn driver_of(operation: &Operation) -> Option<Driver> {
+    let root = legible(operation.process_identity.as_ref()).get()?;
+    Some(match root.pid_namespace {
+        Some(_) => Driver::PidNamespace,
+        None => Driver::Reaper,
+    })
 }
 
 /// What the helper could not end has come to its end since, unseen by it.

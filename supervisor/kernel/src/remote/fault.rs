@@ -98,6 +98,11 @@ fn execute_error(fault: &Fault) -> Option<ExecuteError> {
             run_id: subject.text("runId")?,
             problem: subject.text("problem")?,
         },
+        kind::DRIVER_REFUSED => ExecuteError::DriverRefused {
+            driver: subject.read("driver")?,
+            call: subject.text("call")?,
+            source: io::Error::from_raw_os_error(subject.read("errno")?),
+        },
         kind::INVALID => ExecuteError::InvalidLease {
             lease: subject.text("lease")?,
         },

@@ -10,6 +10,7 @@ use xioflow_rpc::text::Text;
 
 use crate::caller::Caller;
 use crate::command::Command;
+use crate::driver::Driver;
 use crate::environment::Source;
 use crate::operation::{DescendantPolicy, Membership, Spec};
 use crate::output::Owed;
@@ -120,6 +121,11 @@ fn command(command: &Command) -> rpc::Command {
         umask: command.umask,
         no_new_privs: command.no_new_privs,
         merge_stderr: command.merges_stderr,
+        driver: match command.driver {
+            Driver::Auto => rpc::Driver::Auto,
+            Driver::Reaper => rpc::Driver::Reaper,
+            Driver::PidNamespace => rpc::Driver::Pidns,
+        },
     }
 }
 

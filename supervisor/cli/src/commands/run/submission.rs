@@ -1,11 +1,13 @@
 //! From the words of the command line to an operation that is not submitted yet.
 
+use std::env;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use xioflow_kernel::{Command, DescendantPolicy, Domain, OperationBuilder, Stdin};
 
 use crate::args::{Descendants, Driver, RunArgs};
@@ -14,6 +16,9 @@ use crate::failure::Failure;
 
 /// What is kept of the output in memory when nobody will read it there, in bytes.
 const UNREAD_OUTPUT_MAX: usize = 64 * 1024;
+
+/// Environment variable that says how the tree is held where no option does.
+const DRIVER_VARIABLE: &str = "XIOFLOW_DRIVER";
 
 /// The operation that is asked for.
 pub(super) fn operation(
@@ -61,7 +66,13 @@ pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
     let mut command = Command::new(program)
         .args(rest)
         .stdin(stdin(&args.stdin)?)
-        .merge_stderr(args.merge_stderr);
+        .merge_stderr(args.merge_stderr)
+        .driver(match driver(args)? {
+            Driver::Pidns => xioflow_kernel::Driver::PidNamespace,
+            Driver::Reaper => xioflow_kernel::Driver::Reaper,
+            // That there are no control groups was said before.
+            Driver::Auto | Driver::Cgroup => xioflow_kernel::Driver::Auto,
+        });
     if let Some(cwd) = &args.cwd {
         command = command.cwd(cwd);
     }
@@ -72,6 +83,19 @@ pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
         command = with_variable(command, variable);
     }
     Ok(command)
+}
+
+/// How the tree is to be held: by the option, or by the environment.
+fn driver(args: &RunArgs) -> Result<Driver, Failure> {
+    let named = env::var_os(DRIVER_VARIABLE).filter(|text| !text.is_empty());
+    let (None, Some(name)) = (args.driver, named) else {
+        return Ok(args.driver.unwrap_or(Driver::Auto));
+    };
+    Driver::from_str(&name.to_string_lossy(), false).map_err(|_| {
+        let message = format!("{DRIVER_VARIABLE} is no driver: {}", name.display());
+        Failure::new("usage", Code::Usage, message)
+            .hint("it is one of auto, reaper, pidns; `xioflow run --help` says what they are")
+    })
 }
 
 /// `K=V` sets; `K` passes this program's own value through.
@@ -108,20 +132,16 @@ fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
 /// Nothing that was asked for is left out silently: what this release cannot do yet is refused
 /// before anything is recorded.
 pub(super) fn refuse_what_is_not_there(args: &RunArgs) -> Result<(), Failure> {
+    let driver = driver(args)?;
     let limits = [
         ("--memory", args.memory.is_some()),
         ("--pids", args.pids.is_some()),
         ("--cpus", args.cpus.is_some()),
         ("--cpu-time", args.cpu_time.is_some()),
         ("--limits", args.limits.is_some()),
-        ("--driver cgroup", args.driver == Driver::Cgroup),
+        ("--driver cgroup", driver == Driver::Cgroup),
     ];
     let others = [
-        (
-            "--driver pidns",
-            args.driver == Driver::Pidns,
-            "process-id namespaces",
-        ),
         ("--confine", args.confine.is_some(), "confinement"),
         ("--write", !args.write.is_empty(), "confinement"),
     ];

@@ -1,0 +1,113 @@
+//! In what the tree of a command is held, and what to do where a host refuses that. Pure.
+
+use serde::{Deserialize, Serialize};
+use xioflow_protocol::Containment;
+
+use crate::names::errno_name;
+use crate::result::Scope;
+
+/// In what the tree of a command is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Driver {
+    /// What this release holds trees in unless it is told otherwise: [`Driver::Reaper`].
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// A helper that adopts every orphan.
+    #[serde(rename = "reaper")]
+    Reaper,
+    /// The same, and a pid namespace of its own: with its helper the kernel ends all of it, so nothing lives even
+    /// when supervisor and helper are killed at once, pid_namespaces(7).
+    ///
+    /// The command sees other process ids. Where the supervisor has no privilege a user namespace comes
+    /// with it, in which every user but the caller's is nobody and set-user-ID programs have no effect. A host that
+    /// forbids it refuses the launch ([`ExecuteError::DriverRefused`](crate::ExecuteError::DriverRefused)).
+    #[serde(rename = "pidns")]
+    PidNamespace,
+}
+
+impl Driver {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Reaper => "reaper",
+            Self::PidNamespace => "pidns",
+        }
+    }
+
+    /// Which one holds where this one is asked for; never [`Driver::Auto`].
+    #[must_use]
+    pub const fn resolved(self) -> Self {
+        match self {
+            Self::Auto | Self::Reaper => Self::Reaper,
+            Self::PidNamespace => Self::PidNamespace,
+        }
+    }
+
+    /// What a statement about a tree rests on that it holds.
+    pub(crate) const fn scope(self) -> Scope {
+        match self {
+            Self::Auto | Self::Reaper => Scope::SubreaperTree,
+            Self::PidNamespace => Scope::PidNamespace,
+        }
+    }
+
+    pub(crate) const fn containment(self) -> Containment {
+        match self {
+            Self::Auto | Self::Reaper => Containment::Subreaper,
+            Self::PidNamespace => Containment::PidNamespace,
+        }
+    }
+}
+
+impl std::fmt::Display for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What somebody can do about a host that refuses a pid namespace, by the error that it gave.
+#[must_use]
+pub fn namespace_remedy(errno: i32) -> &'static str {
+    match errno_name(errno).as_str() {
+        "ENOSPC" | "EUSERS" => {
+            "allow more of them with `sysctl -w user.max_user_namespaces=15000 user.max_pid_namespaces=15000`; \
+             or run it with `--driver reaper`"
+        }
+        "EAGAIN" | "ENOMEM" => {
+            "the host has no room for it at the moment: run it again, or with `--driver reaper`"
+        }
+        "ENOSYS" | "EINVAL" => "this kernel has no such namespaces: run it with `--driver reaper`",
+        _ => {
+            "let ordinary users make them: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu), \
+             `sysctl -w kernel.unprivileged_userns_clone=1` (Debian), `--security-opt seccomp=unconfined \
+             --security-opt systempaths=unconfined` (a container); or run it as root, or with `--driver reaper`"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_name_is_the_one_that_is_written() {
+        for driver in [Driver::Auto, Driver::Reaper, Driver::PidNamespace] {
+            let written = serde_json::to_value(driver).unwrap();
+            assert_eq!(written, driver.as_str());
+            assert_ne!(driver.resolved(), Driver::Auto);
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_a_way_out() {
+        for errno in 1..134 {
+            let remedy = namespace_remedy(errno);
+            assert!(remedy.contains("--driver reaper"), "{errno}: {remedy}");
+        }
+        let quota = rustix::io::Errno::NOSPC.raw_os_error();
+        assert!(namespace_remedy(quota).contains("user.max_user_namespaces"));
+    }
+}
