@@ -37,7 +37,7 @@ pub use boot::{boot_id, boot_time_s, started_at_ms};
 pub use descriptors::open_descriptors;
 pub use folder::former_folder;
 pub use identity::{Identity, Verification, identity, pidfd_inode, verify};
-pub use namespace::{Namespaces, own_namespaces, proc_is_ours};
+pub use namespace::{Namespaces, own_namespaces, pid_namespace_of_children, proc_is_ours};
 pub use nearest::{Nearest, nearest_descendants};
 pub use note::{Note, process_note};
 pub use number::{PID_MAX_LIMIT, children_by_number, pid_max};
@@ -47,6 +47,9 @@ pub use read::CannotTell;
 pub use scan::processes;
 pub use socket::socket_inodes;
 pub use standing::Standing;
-pub use stat::{ProcessState, Stat, StatError, StatLine, read_stat};
-pub use tree::{Descendant, Hidden, Listing, Way, children, descendants, descendants_outside};
+pub use stat::{ProcessState, Stat, StatError, StatLine, read_own_stat, read_stat};
+pub use tree::{
+    Descendant, Hidden, Listing, Way, children, descendants, descendants_adopted,
+    descendants_outside,
+};
 pub use umask::own_umask;

@@ -39,6 +39,17 @@ pub fn own_namespaces() -> Result<Namespaces, CannotTell> {
     })
 }
 
+/// The pid namespace of this process's next children, which has its first process already.
+///
+/// # Errors
+/// [`CannotTell`] where `/proc` does not say.
+pub fn pid_namespace_of_children() -> Result<u64, CannotTell> {
+    let path = proc_path!("/proc/self/ns/pid_for_children");
+    statat(CWD, path.as_c_str())
+        .map(|stat| stat.inode)
+        .map_err(CannotTell::unreadable(path))
+}
+
 /// Whether the numbers in `/proc` are those that this process and its system calls use. They are not
 /// where `/proc` was mounted in another pid namespace: a number there is another process, or none.
 ///

@@ -212,6 +212,17 @@ pub fn read_stat(pid: u32, line: &mut StatLine) -> Result<Option<Stat<'_>>, Cann
     }
 }
 
+/// The same of this process itself, also where it does not know its number in `/proc`: in a pid
+/// namespace of its own it has another one.
+///
+/// # Errors
+/// [`CannotTell`] where `/proc` does not say.
+pub fn read_own_stat(line: &mut StatLine) -> Result<Stat<'_>, CannotTell> {
+    let path = proc_path!("/proc/self/stat");
+    let line = read_short(&path, &mut line.0).map_err(CannotTell::unreadable(path))?;
+    Stat::parse(line).map_err(|StatError| CannotTell::Malformed { path })
+}
+
 /// Makes sure that a process which `/proc` does not show is not there.
 fn absent(pid: u32) -> Result<(), CannotTell> {
     match Pid::new(pid).map(probe) {

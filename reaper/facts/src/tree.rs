@@ -108,7 +108,20 @@ pub fn descendants(root: u32) -> Result<Listing, CannotTell> {
 /// # Errors
 /// As [`descendants`].
 pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
-    let mut walk = Walk::new(root, groups);
+    descendants_adopted(root, None, groups)
+}
+
+/// The same where one of the descendants, with a single thread, adopts as well: the init of a PID
+/// namespace adopts whoever loses its parent in there.
+///
+/// # Errors
+/// As [`descendants`].
+pub fn descendants_adopted(
+    root: u32,
+    adopter: Option<u32>,
+    groups: &BTreeSet<u32>,
+) -> Result<Listing, CannotTell> {
+    let mut walk = Walk::new(root, adopter, groups);
     let threads = threads_of(root)?;
     for _ in 0..ROUNDS_MAX {
         let (found, before) = (walk.found.len(), walk.to_visit.len());
@@ -123,6 +136,7 @@ pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing,
                 Err(Missing::Answer(reason)) => return Err(reason),
             }
         }
+        walk.visit_adopter();
         walk.descend(before);
         if walk.to_visit.len() == before && walk.found.len() == found {
             break;
@@ -170,6 +184,8 @@ pub(crate) enum Missing {
 
 struct Walk<'a> {
     root: u32,
+    /// Whoever adopts beside the root.
+    adopter: Option<u32>,
     /// Groups whose members are of no interest but for their children.
     groups: &'a BTreeSet<u32>,
     seen: BTreeSet<u32>,
@@ -191,9 +207,10 @@ struct Met {
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: u32, groups: &'a BTreeSet<u32>) -> Self {
+    fn new(root: u32, adopter: Option<u32>, groups: &'a BTreeSet<u32>) -> Self {
         Self {
             root,
+            adopter,
             groups,
             seen: BTreeSet::from([root]),
             found: Vec::new(),
@@ -226,7 +243,7 @@ impl<'a> Walk<'a> {
         let mut line = StatLine::new();
         match read_stat(pid, &mut line) {
             // Anyone else with this number is a newcomer from elsewhere: the child is gone.
-            Ok(Some(stat)) if stat.parent == parent || stat.parent == self.root => {
+            Ok(Some(stat)) if stat.parent == parent || self.adopts(stat.parent) => {
                 self.add(Descendant::new(&stat));
             }
             Ok(_) => {}
@@ -237,6 +254,19 @@ impl<'a> Walk<'a> {
                     self.hidden.push(Hidden { pid, parent });
                 }
             }
+        }
+    }
+
+    fn adopts(&self, parent: u32) -> bool {
+        parent == self.root || Some(parent) == self.adopter
+    }
+
+    /// Adds those whom the second adopter has got since. It is itself among the root's descendants.
+    fn visit_adopter(&mut self) {
+        if let Some(adopter) = self.adopter.filter(|it| self.seen.contains(it))
+            && let Err(Missing::Answer(_) | Missing::File) = self.visit(adopter, adopter)
+        {
+            self.complete = false;
         }
     }
 
@@ -491,7 +521,7 @@ pub(crate) mod tests {
     fn what_is_below_a_number_that_changed_hands_is_taken_back() {
         let (child, numbers) = family();
         let groups = BTreeSet::new();
-        let mut walk = Walk::new(std::process::id(), &groups);
+        let mut walk = Walk::new(std::process::id(), None, &groups);
         let mut line = StatLine::new();
         let stat = read_stat(child.id(), &mut line)
             .expect("readable")
@@ -505,7 +535,7 @@ pub(crate) mod tests {
         walk.descend(0);
         assert_eq!(walk.found.len(), numbers.len());
         // The same number, recorded with another start: somebody else had it when it was met.
-        let mut walk = Walk::new(std::process::id(), &groups);
+        let mut walk = Walk::new(std::process::id(), None, &groups);
         walk.to_visit.push(met(stat.start_ticks - 1));
         walk.descend(0);
         assert!(walk.found.is_empty() && walk.seen.len() == 1);

@@ -27,6 +27,7 @@ mod file;
 mod heap;
 mod landlock;
 mod limit;
+mod namespace;
 mod poll;
 mod privilege;
 mod process;
@@ -51,17 +52,23 @@ pub use file::{
 pub use heap::Heap;
 pub use landlock::landlock_abi;
 pub use limit::{getrlimit, setpriority, setrlimit, umask};
+pub use namespace::{
+    NamespaceKind, empty_bounding_set, may_make_namespaces, mount_proc, pidfd_status,
+    receive_mounts_only, set_parent_death_signal, unshare,
+};
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, PollFd, ppoll};
 pub use privilege::{
     Capabilities, capget, capset, clear_ambient_capabilities, set_child_subreaper, set_dumpable,
     set_name, set_no_new_privs, set_real_time,
 };
 pub use process::{
-    Fork, GroupId, Pid, SingleThread, exit_group, fork, geteuid, getpid, getppid, group_of, kill,
-    kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
+    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getpid, getppid,
+    group_of, kill, kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
 };
 pub use signal::{Signal, SignalFd, SignalSet, Signalled, default_disposition, set_mask, signalfd};
 pub use socket::{Received, SocketKind, recv, recv_waiting, send, shutdown_write, socketpair};
-pub use start::Entry;
+pub use start::{Entry, keep_only};
 pub use time::{Clock, now};
-pub use wait::{ChildUsage, EndKind, Ended, children_usage, peek, peek_any, reap, wait};
+pub use wait::{
+    ChildUsage, EndKind, Ended, children_usage, end_of_status, peek, peek_any, reap, wait,
+};

@@ -179,6 +179,13 @@ pub fn geteuid() -> u32 {
     unsafe { call!(geteuid) }.map_or(u32::MAX, id)
 }
 
+/// The effective group of this process.
+#[must_use]
+pub fn getegid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(getegid) }.map_or(u32::MAX, id)
+}
+
 /// Makes a session and a process group of its own for this process.
 ///
 /// # Errors

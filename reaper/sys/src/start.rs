@@ -10,7 +10,9 @@ use core::panic::PanicInfo;
 use linux_raw_sys::auxvec::AT_PAGESZ;
 
 use crate::register::Register;
-use crate::{CWD, DirEntries, Errno, OpenFlags, SingleThread, exit_group, getdents, openat};
+use crate::{
+    CWD, DirEntries, Errno, OpenFlags, OwnedFd, RawFd, SingleThread, exit_group, getdents, openat,
+};
 
 /// What a program finds when it begins.
 #[derive(Debug)]
@@ -102,13 +104,37 @@ unsafe fn page_size(environment: *const usize) -> usize {
 fn close_from(first: u32) -> Result<(), Errno> {
     // SAFETY: takes no pointer. Nothing of the program has run, so no value owns a descriptor.
     match unsafe { call!(close_range, first, u32::MAX, 0u32) } {
-        Err(Errno::ENOSYS) => close_listed(first),
+        Err(Errno::ENOSYS) => close_listed(first, -1),
         other => other.map(drop),
     }
 }
 
-/// The same before Linux 5.9, by the list of what is open.
-fn close_listed(first: u32) -> Result<(), Errno> {
+/// Goes on as another life with one descriptor, all others from 3 on closed, and never comes back. For
+/// the copy of a process that has nothing to do with what the original holds.
+///
+/// `life` gets what became of the closing: an error means that some are open still.
+pub fn keep_only(kept: OwnedFd, life: fn(Result<(), Errno>, OwnedFd) -> !) -> ! {
+    let number = kept.raw().unsigned_abs();
+    life(close_around(number), kept)
+}
+
+fn close_around(kept: u32) -> Result<(), Errno> {
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first > last {
+            continue;
+        }
+        // SAFETY: takes no pointer. Values that own one of these exist in frames that `keep_only` never goes back
+        // to, so none of them is used or dropped; `life` is a plain function and brought none along.
+        match unsafe { call!(close_range, first, last, 0u32) } {
+            Err(Errno::ENOSYS) => return close_listed(3, kept.cast_signed()),
+            other => other.map(drop)?,
+        }
+    }
+    Ok(())
+}
+
+/// The same before Linux 5.9, by the list of what is open, and without one that is kept.
+fn close_listed(first: u32, kept: RawFd) -> Result<(), Errno> {
     let list = openat(CWD, c"/proc/self/fd", OpenFlags::DIRECTORY, 0)?;
     let own = list.raw().unsigned_abs();
     let mut buffer = [0; 2048];
@@ -117,8 +143,10 @@ fn close_listed(first: u32) -> Result<(), Errno> {
         if entries.is_end() {
             return Ok(());
         }
-        for number in numbers(entries).filter(|&number| number >= first && number != own) {
-            // SAFETY: as in `close_from`; our own list is left out.
+        for number in numbers(entries)
+            .filter(|&number| number >= first && number != own && number.cast_signed() != kept)
+        {
+            // SAFETY: as in the callers; our own list is left out.
             let _closed = unsafe { call!(close, number) };
         }
     }

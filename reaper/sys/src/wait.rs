@@ -99,6 +99,20 @@ fn waitid(which: u32, id: u32, flags: u32) -> Result<Option<Ended>, Errno> {
     }))
 }
 
+/// What a status of wait(2) says, of a process that has ended.
+#[must_use]
+pub const fn end_of_status(status: i32) -> EndKind {
+    match status & 0x7f {
+        0 => EndKind::Exited {
+            code: status >> 8 & 0xff,
+        },
+        signal => EndKind::Killed {
+            signal,
+            core: status & 0x80 != 0,
+        },
+    }
+}
+
 /// What the children that were waited for have used, and those that they waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChildUsage {
