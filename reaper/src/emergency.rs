@@ -25,6 +25,12 @@ pub(crate) fn prepare(control: BorrowedFd<'static>, helper: u32) {
     HELPER.store(helper, Ordering::Relaxed);
 }
 
+/// Forgets it: this is a copy of the helper whose own number may by chance be the helper's, since they
+/// are counted in different namespaces.
+pub(crate) fn forget() {
+    HELPER.store(0, Ordering::Relaxed);
+}
+
 /// Ends the tree as far as it can be reached, and tells the supervisor where the helper broke.
 ///
 /// Killing comes first: it needs the least of what may be broken.

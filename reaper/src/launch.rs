@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use xioflow_protocol::{
-    Descendants, Launch, LaunchFailure, ProtocolFault, ResourceLimit, Stage, StopPlan,
+    Containment, Descendants, Launch, LaunchFailure, ProtocolFault, ResourceLimit, Stage, StopPlan,
 };
 use xioflow_sys::{Errno, ExecStrings, OwnedFd, Signal};
 
@@ -34,6 +34,7 @@ pub(crate) struct Command {
     pub(crate) nice: Option<i32>,
     pub(crate) no_new_privs: bool,
     pub(crate) oom_score_adj: i32,
+    pub(crate) containment: Containment,
 }
 
 /// What the helper keeps of a launch.
@@ -103,9 +104,6 @@ pub(crate) fn prepare(launch: Launch, page_size: usize) -> Result<(Command, Term
     if !cwd.as_bytes().starts_with(b"/") {
         return Err(invalid("cwd is not absolute"));
     }
-    if !launch.containment.is_subreaper() {
-        return Err(invalid("containment is of a feature that was not named"));
-    }
     if launch.argv.is_empty() {
         return Err(invalid("argv is empty"));
     }
@@ -124,6 +122,7 @@ pub(crate) fn prepare(launch: Launch, page_size: usize) -> Result<(Command, Term
         nice: launch.nice,
         no_new_privs: launch.no_new_privs,
         oom_score_adj: launch.oom_score_adj,
+        containment: launch.containment,
     };
     let terms = Terms {
         descendants: launch.descendants,
@@ -239,7 +238,7 @@ fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use xioflow_protocol::{Containment, Rung};
+    use xioflow_protocol::Rung;
 
     pub(crate) fn launch(program: &str, args: &[&str]) -> Launch {
         let bytes = |text: &str| text.as_bytes().to_vec().into();

@@ -41,6 +41,7 @@ mod ladder;
 mod last_word;
 mod launch;
 mod lookup;
+mod namespace;
 mod operation;
 mod reap;
 mod serve;

@@ -21,6 +21,7 @@ use crate::channel::Channel;
 use crate::gate::Keeper;
 use crate::ladder::{Effect, Event, Ladder, Millis};
 use crate::launch::{Command, Descriptors, Terms};
+use crate::namespace::Namespace;
 use crate::reap::{Left, harvest};
 use crate::serve::now_ms;
 use crate::setup::Ground;
@@ -74,6 +75,8 @@ pub(crate) struct Operation {
     ladder: Ladder,
     tree: Tree,
     launch_failure: Option<LaunchFailure>,
+    /// The child has said that it waits at the gate.
+    at_gate: bool,
     /// The supervisor was told that the child waits at the gate. Before that it records nothing that
     /// a last word could settle.
     announced: bool,
@@ -102,11 +105,14 @@ impl Operation {
         waits_for_record: bool,
     ) -> Result<Self, LaunchFailure> {
         let Spawned {
+            namespace,
             child,
             pidfd,
             keeper,
-        } = spawn(proof, command, &descriptors.standard)
-            .map_err(|errno| failure(Step::Fork, errno, String::new()))?;
+        } = spawn(proof, command, &descriptors.standard)?;
+        if let Some(namespace) = &namespace {
+            namespace.settle()?;
+        }
         let ours = pidfd
             .as_ref()
             .and_then(|pidfd| duplicate_above(pidfd.as_fd(), 3).ok());
@@ -118,7 +124,8 @@ impl Operation {
             child,
             pidfd,
             stage: Stage::Preparing(keeper),
-            tree: Tree::new(ground.helper, child, ours),
+            tree: Tree::new(ground.helper, child, ours, namespace),
+            at_gate: false,
             launch_failure: None,
             announced: false,
             released: false,
@@ -137,6 +144,20 @@ impl Operation {
                 Some(keeper.as_fd())
             }
             Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over => None,
+        }
+    }
+
+    /// The end of an init's lifeline, while its word is awaited.
+    pub(crate) fn init(&self) -> Option<BorrowedFd<'_>> {
+        match self.stage {
+            Stage::Preparing(_) => self.tree.namespace().and_then(Namespace::awaited),
+            Stage::Waiting(_)
+            | Stage::Opened(_)
+            | Stage::Vanished
             | Stage::Running
             | Stage::Closed { .. }
             | Stage::Told(_)
@@ -187,6 +208,9 @@ impl Operation {
             false => others = true,
         });
         self.more_to_collect = left == Left::More;
+        if left == Left::Living {
+            self.tree.let_init_leave();
+        }
         let mut after = root_end.map_or(After::Stay, |exit| self.root_ended(channel, exit));
         if others && left != Left::Nothing {
             after = after.and(|| self.step_if_running(channel, Event::OthersExited));

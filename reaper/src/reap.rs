@@ -4,7 +4,7 @@
 //! again, so what `/proc` says under it is still about that child.
 
 use xioflow_protocol::Exit;
-use xioflow_sys::{EndKind, Ended, Errno, Pid, peek_any, reap};
+use xioflow_sys::{EndKind, Errno, Pid, peek_any, reap};
 
 /// How many children are waited for before the loop looks at its other events: a tree that forks
 /// and exits without pause must not keep a stop request from being read.
@@ -26,7 +26,7 @@ pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
     for _ in 0..BATCH_MAX {
         match peek_any() {
             Ok(Some(ended)) => {
-                seen(ended.pid, exit(ended));
+                seen(ended.pid, exit(ended.how));
                 let taken = Pid::new(ended.pid).map(reap);
                 debug_assert!(
                     matches!(taken, Some(Ok(Some(_)))),
@@ -42,8 +42,9 @@ pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
     Left::More
 }
 
-fn exit(ended: Ended) -> Exit {
-    match ended.how {
+/// The same on the wire.
+pub(crate) const fn exit(how: EndKind) -> Exit {
+    match how {
         EndKind::Exited { code } => Exit::Exited { code },
         EndKind::Killed { signal, core } => Exit::Signaled { signal, core },
     }

@@ -6,9 +6,9 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_NICE, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK,
-    HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply,
-    Request,
+    FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError,
+    HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor, PROTOCOL_VERSION,
+    ProtocolFault, Reply, Request,
 };
 use xioflow_sys::{
     AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
@@ -26,6 +26,8 @@ use crate::setup::{Ground, RELEASE};
 enum Event {
     /// The child has said something, or its end of the gate is closed.
     Gate,
+    /// The init of a namespace has said something.
+    Init,
     /// A signal is pending.
     Signal,
     /// The supervisor has said something, or is gone.
@@ -102,8 +104,9 @@ impl Server {
 
     /// Waits until something happens. The gate comes before signals, because a child's last word
     /// there explains its end; the supervisor comes last, because it may be answered with either.
-    fn wait(&self) -> [Option<Event>; 5] {
+    fn wait(&self) -> [Option<Event>; 6] {
         let gate = self.operation().and_then(Operation::gate);
+        let init = self.operation().and_then(Operation::init);
         let (control, awaited) = self
             .channel
             .interest()
@@ -112,18 +115,20 @@ impl Server {
             PollFd::new(gate, POLLIN),
             PollFd::new(Some(self.ground.signals.as_fd()), POLLIN),
             PollFd::new(control, awaited),
+            PollFd::new(init, POLLIN),
         ];
         let deadline = self.operation().and_then(Operation::deadline);
         let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms())));
         match ppoll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             // ENOMEM is the only other one for valid arguments; it may pass, the tree stays held.
-            Err(_) => return [None; 5],
+            Err(_) => return [None; 6],
         }
         let host = fds[2].happened();
         let is_due = deadline.is_some_and(|at| now_ms() >= at);
         [
             (fds[0].happened() != 0).then_some(Event::Gate),
+            (fds[3].happened() != 0).then_some(Event::Init),
             (fds[1].happened() != 0).then_some(Event::Signal),
             (host & !POLLOUT != 0).then_some(Event::Host),
             (host & POLLOUT != 0).then_some(Event::Room),
@@ -141,6 +146,7 @@ impl Server {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Gate => self.operate(Operation::hear_gate),
+            Event::Init => self.operate(Operation::hear_init),
             Event::Signal => self.take_signals(),
             Event::Host => self.hear_host(),
             Event::Room => {
@@ -331,9 +337,14 @@ impl Server {
             protocol: PROTOCOL_VERSION,
             release: RELEASE.into(),
             identity: Some(self.ground.identity.clone()),
-            features: [FEATURE_RECORDED, FEATURE_SUSPEND, FEATURE_NICE]
-                .map(Into::into)
-                .into(),
+            features: [
+                FEATURE_RECORDED,
+                FEATURE_SUSPEND,
+                FEATURE_NICE,
+                FEATURE_PID_NAMESPACE,
+            ]
+            .map(Into::into)
+            .into(),
         };
         self.waits_for_record = theirs.features.iter().any(|name| name == FEATURE_RECORDED);
         self.phase = Phase::Idle;

@@ -1,7 +1,8 @@
 //! The ordered script of the child between fork and exec.
 //!
 //! Everything it needs was made before the fork: it allocates nothing, takes no lock, and returns
-//! errors instead of panicking. Its calls, in order: prctl (dumpable), setsid, rt_sigprocmask,
+//! errors instead of panicking. Its calls, in order: prctl (dumpable); in a PID namespace unshare, mount
+//! twice, prctl (bounding set) and capset; setsid, rt_sigprocmask,
 //! the file of the out-of-memory score, prlimit, setpriority, umask, dup3 three times (fcntl once
 //! instead, where there is no standard input), close_range, chdir, prctl
 //! (no_new_privs, ambient set), capget, capset, looks at the program, the gate, execve.
@@ -10,7 +11,7 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-use xioflow_protocol::{GATE_CLOSED_EXIT, ResourceLimit, Stage};
+use xioflow_protocol::{Containment, GATE_CLOSED_EXIT, LaunchFailure, ResourceLimit, Stage};
 use xioflow_sys::{
     AsFd, CWD, Capabilities, Errno, Fork, OpenFlags, OwnedFd, Pid, SignalSet, SingleThread,
     StandardFd, capget, capset, chdir, clear_ambient_capabilities, close_on_exec,
@@ -18,9 +19,11 @@ use xioflow_sys::{
     set_no_new_privs, setpriority, setrlimit, setsid, umask, write,
 };
 
+use crate::emergency;
 use crate::gate::{Door, Failure, Keeper, Subject, gate};
 use crate::launch::{Command, Standard};
 use crate::lookup;
+use crate::namespace::{self, Namespace};
 
 /// The highest out-of-memory score there is, see proc(5).
 const OOM_SCORE_ADJ_MAX: i32 = 1000;
@@ -28,35 +31,54 @@ const OOM_SCORE_ADJ_MAX: i32 = 1000;
 /// A child on its way to the gate.
 #[derive(Debug)]
 pub(crate) struct Spawned {
+    /// The namespace that it is in, if it has one of its own.
+    pub(crate) namespace: Option<Namespace>,
     pub(crate) child: Pid,
     pub(crate) pidfd: Option<OwnedFd>,
     pub(crate) keeper: Keeper,
 }
 
-/// Makes the child. It prepares itself and then waits at the gate.
+/// Makes the child, and before it the namespace that it is to be in. It prepares itself and then waits
+/// at the gate.
 pub(crate) fn spawn(
     proof: &SingleThread,
     command: &Command,
     standard: &Standard,
-) -> Result<Spawned, Errno> {
-    let (keeper, door) = gate()?;
-    match fork(proof)? {
+) -> Result<Spawned, LaunchFailure> {
+    let namespace = match command.containment {
+        Containment::Subreaper => None,
+        Containment::PidNamespace => Some(namespace::make(proof)?),
+    };
+    let (keeper, door) = gate().map_err(not_forked)?;
+    match fork(proof).map_err(not_forked)? {
         Fork::Parent { child, pidfd } => Ok(Spawned {
+            namespace,
             child,
             pidfd,
             keeper,
         }),
         Fork::Child => {
-            // With a copy of the helper's end the child would never see the gate closed.
-            drop(keeper);
-            run(command, standard, &door)
+            let surroundings = namespace.as_ref().map(Namespace::user_namespace);
+            // With copies of the helper's ends neither the gate nor the init's lifeline would be seen to end.
+            drop((keeper, namespace));
+            emergency::forget();
+            run(command, standard, surroundings, &door)
         }
     }
 }
 
-fn run(command: &Command, standard: &Standard, door: &Door) -> ! {
+fn not_forked(errno: Errno) -> LaunchFailure {
+    LaunchFailure {
+        stage: Stage::Fork,
+        errno: errno.raw(),
+        subject: alloc::vec::Vec::new().into(),
+    }
+}
+
+/// `surroundings` says for a namespace of the tree's own whether a user namespace was made with it.
+fn run(command: &Command, standard: &Standard, surroundings: Option<bool>, door: &Door) -> ! {
     let mut subject = Subject::new();
-    match prepare(command, standard, &mut subject) {
+    match prepare(command, standard, surroundings, &mut subject) {
         Err(failure) => door.fail(failure, &subject),
         Ok(program) => {
             if door.wait() {
@@ -78,10 +100,16 @@ fn run(command: &Command, standard: &Standard, door: &Door) -> ! {
 fn prepare<'c>(
     command: &'c Command,
     standard: &Standard,
+    surroundings: Option<bool>,
     subject: &mut Subject,
 ) -> Result<&'c CStr, Failure> {
     // The helper is not dumpable, which would make the child's files in /proc root's.
     set_dumpable(true).map_err(Failure::of(Stage::Privileges))?;
+    // Before all else: files in /proc are those of the namespace then, and what a user namespace gives is given up
+    // before anything is opened by it. What confines the command later comes after it, and is entered from inside.
+    if let Some(user_namespace) = surroundings {
+        namespace::enter(user_namespace, subject)?;
+    }
     setsid().map_err(Failure::of(Stage::Session))?;
     set_mask(SignalSet::EMPTY);
     // Before the limits: it opens a file, and one of few open files would forbid that.

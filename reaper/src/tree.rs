@@ -3,12 +3,13 @@
 //! Carries out what the ladder asks for: finds, names and signals. Whom a signal may reach is
 //! decided in `targets`; children are waited for in `reap`.
 
+mod enclosed;
+
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use xioflow_facts::{
-    Descendant, Hidden, Listing, ProcessState, Stat, StatLine, descendants, descendants_outside,
-    process_note, read_stat,
+    Descendant, Hidden, Listing, ProcessState, Stat, StatLine, process_note, read_stat,
 };
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
@@ -18,6 +19,8 @@ use xioflow_sys::{
     pidfd_signal_group,
 };
 
+use self::enclosed::end_by_pidfd;
+use crate::namespace::Namespace;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
 
 /// How many newcomers of one sweep are asked for their group. One answer ends a whole group at once;
@@ -37,9 +40,15 @@ const FREEZE_LOOKS_MAX: u32 = 16;
 struct Outliver {
     process: ProcessNote,
     end: Option<Exit>,
+    /// Asked for the end of one that is waited for out of sight, in a namespace.
+    pidfd: Option<OwnedFd>,
 }
 
 impl Outliver {
+    fn end(&self) -> Option<Exit> {
+        self.end.or_else(|| end_by_pidfd(self.pidfd.as_ref()?))
+    }
+
     /// What became of one that is in no listing. That alone does not say that it is gone: a listing may
     /// have left it out.
     fn fate_unlisted(&self) -> SurvivorEnd {
@@ -64,6 +73,7 @@ pub(crate) struct Tree {
     /// Holds the number of the root's group also after the root was waited for.
     root_pidfd: Option<OwnedFd>,
     root_exit: Option<Exit>,
+    namespace: Option<Namespace>,
     outlivers: Vec<Outliver>,
     outlivers_total: u32,
     /// How many of those could only be counted.
@@ -86,13 +96,19 @@ struct Sweeps {
 }
 
 impl Tree {
-    pub(crate) fn new(helper: Helper, root: Pid, root_pidfd: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(
+        helper: Helper,
+        root: Pid,
+        root_pidfd: Option<OwnedFd>,
+        namespace: Option<Namespace>,
+    ) -> Self {
         Self {
             helper,
             root,
             root_identity: None,
             root_pidfd,
             root_exit: None,
+            namespace,
             outlivers: Vec::new(),
             outlivers_total: 0,
             hidden_total: 0,
@@ -140,7 +156,7 @@ impl Tree {
 
     /// Finds and notes everyone who is there after the settle time.
     pub(crate) fn name_survivors(&mut self) -> (Vec<ProcessNote>, u32) {
-        match descendants(self.helper.pid) {
+        match self.members() {
             Ok(Listing {
                 processes, hidden, ..
             }) => {
@@ -173,10 +189,16 @@ impl Tree {
             self.outlivers_total += 1;
             return None;
         }
+        // Before the look, so that what is read is of the same process or of none.
+        let pidfd = self.hold(pid);
         let note = process_note(pid).ok().flatten()?;
         let process = ProcessNote::new(pid, note.start_ticks, note.command, note.uid);
         self.outlivers_total += 1;
-        self.outlivers.push(Outliver { process, end: None });
+        self.outlivers.push(Outliver {
+            process,
+            end: None,
+            pidfd,
+        });
         self.outlivers.last_mut()
     }
 
@@ -230,7 +252,7 @@ impl Tree {
 
     /// Everyone in the tree but those who were reached.
     fn targets(&self, reached: &Reached) -> Vec<Target> {
-        match descendants_outside(self.helper.pid, reached.groups()) {
+        match self.members_outside(reached.groups()) {
             Ok(listing) => {
                 let missed: Vec<_> = listing
                     .processes
@@ -250,7 +272,8 @@ impl Tree {
 
     fn children_outside(&self, reached: &Reached) -> Vec<Target> {
         let children = self.helper.children().into_iter().filter_map(Pid::new);
-        let targets = children.filter(|&pid| {
+        let in_tree = children.filter(|pid| Some(pid.number()) != self.init());
+        let targets = in_tree.filter(|&pid| {
             let group = group_of(pid);
             !group.is_some_and(|group| reached.groups().contains(&group.number()))
         });
@@ -264,6 +287,9 @@ impl Tree {
     pub(crate) fn kill(&mut self) -> u32 {
         self.last_signal = Some(Signal::KILL.number());
         self.sweeps = Sweeps::default();
+        if let Some(namespace) = &self.namespace {
+            return u32::from(namespace.kill());
+        }
         u32::from(self.kill_root_group()) + self.sweep_children()
     }
 
@@ -282,6 +308,10 @@ impl Tree {
 
     /// Kills the children that came up since the last sweep, once enough of those are gone.
     pub(crate) fn sweep(&mut self) {
+        if self.namespace.is_some() {
+            // The kernel is at it. Only where nothing moves any more is it helped, one by one.
+            return;
+        }
         if self.sweeps.reaped * 2 < self.sweeps.found {
             return;
         }
@@ -331,7 +361,7 @@ impl Tree {
     pub(crate) fn sweep_deep(&mut self) -> bool {
         self.sweeps = Sweeps::default();
         self.freeze();
-        let targets = match descendants(self.helper.pid) {
+        let targets = match self.members() {
             Ok(listing) => {
                 let hidden = listing.hidden.iter();
                 let mut targets = plan(self.helper, &listing.processes);
@@ -349,7 +379,7 @@ impl Tree {
     /// Stops everyone, until nobody is found who moves.
     fn freeze(&self) {
         for _look in 0..FREEZE_LOOKS_MAX {
-            let Ok(listing) = descendants(self.helper.pid) else {
+            let Ok(listing) = self.members() else {
                 return;
             };
             let moves = |process: &Descendant| {
@@ -370,7 +400,7 @@ impl Tree {
 
     /// The account of a tree of which nothing is left.
     pub(crate) fn end_empty(&self) -> TreeEnd {
-        self.end(|outliver| match outliver.end {
+        self.end(|outliver| match outliver.end() {
             Some(exit) => SurvivorEnd::Ended(exit),
             None => SurvivorEnd::GoneUnobserved,
         })
@@ -378,14 +408,14 @@ impl Tree {
 
     /// The account of a tree that could not be ended, with everyone who is left and why.
     pub(crate) fn end_remaining(&mut self) -> TreeEnd {
-        let left = match descendants(self.helper.pid) {
+        let left = match self.left() {
             Ok(listing) => {
                 self.count_hidden(&listing.hidden);
                 Some(self.who_is_left(&listing.processes))
             }
             Err(_) => None,
         };
-        self.end(|outliver| match (outliver.end, &left) {
+        self.end(|outliver| match (outliver.end(), &left) {
             (Some(exit), _) => SurvivorEnd::Ended(exit),
             (None, Some(left)) => left
                 .iter()

@@ -83,16 +83,16 @@ fn hides(mounts: &[u8]) -> bool {
 /// Finds descendants by the parents of all processes.
 ///
 /// Whoever was seen below a parent that was gone when its own turn came has another one by now, so all is
-/// read again.
-pub(crate) fn scan(root: u32) -> Result<Listing, CannotTell> {
+/// read again. An adopter's children are found also where it is not shown itself.
+pub(crate) fn scan(root: u32, adopter: Option<u32>) -> Result<Listing, CannotTell> {
     for _ in 1..ROUNDS_MAX {
         let all = processes()?;
         // Of one that is not complete anyway nothing better comes.
         if !all.complete || !has_strays(&all.processes) {
-            return Ok(below(root, all));
+            return Ok(below(root, adopter, all));
         }
     }
-    let listing = below(root, processes()?);
+    let listing = below(root, adopter, processes()?);
     Ok(Listing {
         complete: false,
         ..listing
@@ -108,12 +108,14 @@ fn has_strays(all: &[Descendant]) -> bool {
 }
 
 /// Everything below `root`, parents before children.
-fn below(root: u32, all: Listing) -> Listing {
+fn below(root: u32, adopter: Option<u32>, all: Listing) -> Listing {
     let mut by_parent: BTreeMap<u32, Vec<Descendant>> = BTreeMap::new();
     for process in all.processes {
         by_parent.entry(process.parent).or_default().push(process);
     }
     let mut found = by_parent.remove(&root).unwrap_or_default();
+    let adopted = adopter.and_then(|adopter| by_parent.remove(&adopter));
+    found.extend(adopted.unwrap_or_default());
     let mut next = 0;
     while let Some(process) = found.get(next) {
         next += 1;

@@ -128,11 +128,7 @@ pub fn descendants_adopted(
         for &thread in &threads {
             match walk.visit(root, thread) {
                 Ok(()) => {}
-                Err(Missing::File) => {
-                    let mut all = scan(root)?;
-                    all.processes.retain(|found| !groups.contains(&found.group));
-                    return Ok(all);
-                }
+                Err(Missing::File) => return scan_outside(root, adopter, groups),
                 Err(Missing::Answer(reason)) => return Err(reason),
             }
         }
@@ -142,12 +138,31 @@ pub fn descendants_adopted(
             break;
         }
     }
+    if walk.hidden.iter().any(|it| Some(it.pid) == adopter) {
+        // Its children are shown, and no list of them.
+        let by_scan = scan_outside(root, adopter, groups)?;
+        return Ok(Listing {
+            hidden: walk.hidden,
+            complete: false,
+            ..by_scan
+        });
+    }
     Ok(Listing {
         processes: walk.found,
         hidden: walk.hidden,
         way: Way::Children,
         complete: walk.complete,
     })
+}
+
+fn scan_outside(
+    root: u32,
+    adopter: Option<u32>,
+    groups: &BTreeSet<u32>,
+) -> Result<Listing, CannotTell> {
+    let mut all = scan(root, adopter)?;
+    all.processes.retain(|found| !groups.contains(&found.group));
+    Ok(all)
 }
 
 /// The children of `parent`, a process with a single thread, by number. Zombies are among them.
@@ -157,7 +172,7 @@ pub fn descendants_adopted(
 pub fn children(parent: u32) -> Result<Vec<u32>, CannotTell> {
     match list_children(parent, parent) {
         Ok(children) => Ok(children),
-        Err(Missing::File) => match scan(parent)? {
+        Err(Missing::File) => match scan(parent, None)? {
             Listing {
                 complete: false, ..
             } => Err(CannotTell::Unreadable {
@@ -465,7 +480,7 @@ pub(crate) mod tests {
     fn both_ways_find_the_same_family() {
         let (child, numbers) = family();
         let walked = descendants(child.id()).expect("listed");
-        let scanned = scan(child.id()).expect("listed");
+        let scanned = scan(child.id(), None).expect("listed");
         assert_eq!(walked.way, Way::Children);
         assert_eq!(scanned.way, Way::Scan);
         assert!(walked.complete);

@@ -31,6 +31,7 @@ extern crate alloc;
 mod frame;
 mod last_word;
 mod message;
+mod namespace;
 mod plan;
 mod process;
 
@@ -40,6 +41,7 @@ pub use message::{
     Containment, Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure, ProtocolFault, Reply,
     Request, ResourceLimit, Stage, TreeEnd, Usage,
 };
+pub use namespace::NamespaceStep;
 pub use plan::{Rung, StopPlan};
 pub use process::{Exit, Identity, PidNamespace, ProcessNote, Survivor, SurvivorEnd, WhyAlive};
 

@@ -65,7 +65,7 @@ impl Operation {
             empty: account.empty,
             written_at_ms: u64::try_from(now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
             stopped: self.stopped_for_loss,
-            namespace: None,
+            namespace: self.tree.described_namespace(&self.helper),
         };
         match last_word::leave(self.holders.as_fd(), &self.terms.last_word_name, &word) {
             Ok(()) => leave(HELPER_EXIT_OK),

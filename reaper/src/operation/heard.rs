@@ -8,6 +8,7 @@ use xioflow_sys::Errno;
 use super::{After, CLOSED_WAIT_MS, Operation, Stage, failure};
 use crate::channel::Channel;
 use crate::gate::{Keeper, Word};
+use crate::namespace::Heard;
 use crate::serve::now_ms;
 use crate::tree::{identify, never_executed};
 
@@ -30,25 +31,55 @@ impl Operation {
     fn hear_preparing(&mut self, channel: &mut Channel, keeper: Keeper) {
         match keeper.listen() {
             None => self.stage = Stage::Preparing(keeper),
-            Some(Word::Ready) => self.announce(channel, keeper),
+            Some(Word::Ready) => {
+                self.at_gate = true;
+                self.announce(channel, keeper);
+            }
             Some(Word::Failed(failure)) => self.fail(channel, failure),
             Some(Word::End) => self.stage = Stage::Vanished,
         }
     }
 
+    /// Hears what the init of a namespace says of itself.
+    pub(crate) fn hear_init(&mut self, channel: &mut Channel) -> After {
+        match core::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Preparing(keeper) => match self.tree.hear_init() {
+                Heard::Failed(failure) => self.fail(channel, failure),
+                Heard::Ready if self.at_gate => self.announce(channel, keeper),
+                Heard::Ready | Heard::Nothing => self.stage = Stage::Preparing(keeper),
+            },
+            other @ (Stage::Waiting(_)
+            | Stage::Opened(_)
+            | Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over) => self.stage = other,
+        }
+        After::Stay
+    }
+
     /// Says who waits at the gate. Only now can that be seen everywhere: up to its first step the child
     /// is as little dumpable as the helper, and a `/proc` that hides others shows neither (`hidepid`).
+    ///
+    /// Whoever is let run has an init that ends with the helper.
     fn announce(&mut self, channel: &mut Channel, keeper: Keeper) {
+        match self.tree.hear_init() {
+            Heard::Ready => {}
+            Heard::Nothing => {
+                self.stage = Stage::Preparing(keeper);
+                return;
+            }
+            Heard::Failed(failure) => return self.fail(channel, failure),
+        }
         let Some(root) = identify(self.child, &self.helper, self.pidfd.as_ref()) else {
             // The gate closes with `keeper`: a child that cannot be named must not run.
             let subject = format!("/proc/{}/stat", self.child);
             return self.fail(channel, failure(Step::Gate, Errno::ENOENT, subject));
         };
         self.tree.identified(root.clone());
-        let spawned = Reply::Spawned {
-            root,
-            namespace: None,
-        };
+        let namespace = self.tree.described_namespace(&self.helper);
+        let spawned = Reply::Spawned { root, namespace };
         channel.say_with(&spawned, self.pidfd.take());
         self.announced = true;
         self.stage = Stage::Waiting(keeper);

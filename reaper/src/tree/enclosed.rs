@@ -1,0 +1,87 @@
+//! What is different where the tree is in a PID namespace of its own: its init is not one of it, adopts in the
+//! helper's place, and ends all of it at once.
+
+use alloc::collections::BTreeSet;
+
+use xioflow_facts::{CannotTell, Listing, descendants, descendants_adopted};
+use xioflow_protocol::{Exit, Identity, PidNamespace};
+use xioflow_sys::{AsFd, OwnedFd, end_of_status, pidfd_open, pidfd_status};
+
+use super::Tree;
+use crate::namespace::{Heard, Namespace};
+use crate::reap;
+
+impl Tree {
+    /// The namespace, if the tree has one of its own.
+    pub(crate) const fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+
+    /// Whether the namespace is one that ends with the helper by now. A tree without one has not to wait.
+    pub(crate) fn hear_init(&mut self) -> Heard {
+        self.namespace
+            .as_mut()
+            .map_or(Heard::Ready, Namespace::hear)
+    }
+
+    /// The namespace as it is recorded.
+    pub(crate) fn described_namespace(&self, helper: &Identity) -> Option<PidNamespace> {
+        self.namespace()?.described(helper)
+    }
+
+    /// Everybody in the tree but those in these groups.
+    pub(super) fn members_outside(&self, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
+        let init = self.init();
+        let mut listing = descendants_adopted(self.helper.pid, init, groups)?;
+        listing
+            .processes
+            .retain(|process| Some(process.pid) != init);
+        // It is as little dumpable as the helper, so a /proc may hide it.
+        listing.hidden.retain(|process| Some(process.pid) != init);
+        Ok(listing)
+    }
+
+    /// Everybody in the tree.
+    pub(super) fn members(&self) -> Result<Listing, CannotTell> {
+        self.members_outside(&BTreeSet::new())
+    }
+
+    /// Everybody in the tree; where nobody of it is left and its init still is, that one: somebody who came in
+    /// from outside keeps it, and nothing can be said of the tree.
+    pub(super) fn left(&self) -> Result<Listing, CannotTell> {
+        let mut listing = self.members()?;
+        if listing.processes.is_empty() && listing.hidden.is_empty() {
+            listing = descendants(self.helper.pid)?;
+        }
+        Ok(listing)
+    }
+
+    pub(super) fn init(&self) -> Option<u32> {
+        self.namespace().map(|namespace| namespace.init().number())
+    }
+
+    /// Lets the init leave by itself once it is the helper's only child. Before that there may be others who are not
+    /// its own: the root, and whoever was made with the root's parent for its own (`CLONE_PARENT`).
+    pub(crate) fn let_init_leave(&mut self) {
+        let Some(namespace) = &mut self.namespace else {
+            return;
+        };
+        if self.root_exit.is_none() || namespace.is_dismissed() {
+            return;
+        }
+        if self.helper.children() == [namespace.init().number()] {
+            namespace.dismiss();
+        }
+    }
+
+    /// Holds on to one who outlived the root: nobody here waits for it, so its end is asked for afterwards.
+    pub(super) fn hold(&self, pid: u32) -> Option<OwnedFd> {
+        self.namespace().and_then(|_| pidfd_open(pid).ok())
+    }
+}
+
+/// How a process ended that somebody else has waited for, where the kernel tells (Linux 6.15).
+pub(super) fn end_by_pidfd(pidfd: &OwnedFd) -> Option<Exit> {
+    let status = pidfd_status(pidfd.as_fd()).ok().flatten()?;
+    Some(reap::exit(end_of_status(status)))
+}
