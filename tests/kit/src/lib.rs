@@ -23,6 +23,7 @@
 mod chance;
 mod holder;
 mod leftovers;
+pub mod namespace;
 pub mod orphans;
 mod place;
 mod run;

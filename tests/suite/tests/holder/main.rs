@@ -5,6 +5,7 @@ mod child;
 mod gate;
 mod launch;
 mod loss;
+mod namespace;
 mod protocol;
 mod stop;
 mod tree;
