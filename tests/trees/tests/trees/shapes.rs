@@ -1,0 +1,125 @@
+//! Each shape alone: all of it is counted, all of it is ended, and none lives when that is said.
+
+use xioflow_kit::{Stage, each_user};
+use xioflow_protocol::{Exit, Rung, StopPlan};
+
+use crate::alone;
+use crate::held::{Ended, Held, KILLED, kill};
+
+/// Shapes whose number does not change by itself, with how many there are of each beside the root.
+const STEADY: [(&str, usize, u32); 17] = [
+    ("flat", 40, 40),
+    ("chain", 40, 40),
+    ("sessions", 20, 20),
+    ("daemons", 20, 20),
+    ("mixed", 40, 40),
+    ("deaf", 10, 10),
+    ("stopped", 10, 10),
+    ("traced", 6, 12),
+    ("suspended", 6, 12),
+    ("zombies", 6, 6),
+    ("siblings", 10, 10),
+    ("silent", 6, 12),
+    ("signalling", 6, 12),
+    ("subreapers", 6, 18),
+    ("groups", 4, 12),
+    ("threads", 6, 6),
+    ("namespaces", 4, 8),
+];
+
+fn natural_end(stage: &Stage, parts: &[&str]) -> Ended {
+    let words = [&["--exit", "3", "shapes"], parts].concat();
+    let ended = Held::launch(stage, &words).ended();
+    assert_eq!(ended.exit, Exit::Exited { code: 3 }, "{parts:?}");
+    ended
+}
+
+#[test]
+fn what_outlives_its_root_is_counted_and_ended() {
+    let _one = alone();
+    each_user(|stage| {
+        for (name, count, members) in STEADY {
+            let ended = natural_end(stage, &[name, &count.to_string()]);
+            assert_eq!(ended.announced, members, "{name}");
+            assert_eq!(ended.end.survivors_total, members, "{name}");
+            eprintln!("{name}: {:?}", ended.took);
+        }
+    });
+}
+
+#[test]
+fn what_is_killed_with_its_root_is_gone() {
+    let _one = alone();
+    each_user(|stage| {
+        for (name, count, members) in STEADY {
+            let words = ["shapes", name, &count.to_string()];
+            let held = Held::launch(stage, &words);
+            let pids = held.stand();
+            assert_eq!(u32::try_from(pids.len()), Ok(members + 1), "{name}");
+            let ended = held.stop(kill());
+            assert_eq!(ended.exit, KILLED, "{name}");
+            eprintln!("{name}: {:?}", ended.took);
+        }
+    });
+}
+
+/// Who is asked first has time to do worse.
+#[test]
+fn what_is_asked_before_it_is_killed_is_gone() {
+    let _one = alone();
+    let plan = StopPlan {
+        rungs: vec![Rung {
+            signal: 15,
+            wait_ms: 100,
+        }],
+        kill_ms: 60_000,
+    };
+    each_user(|stage| {
+        for name in [
+            "hydras",
+            "escaping-hydras",
+            "deaf",
+            "stopped",
+            "suspended",
+            "comets",
+        ] {
+            let held = Held::launch(stage, &["shapes", name, "4"]);
+            held.stand();
+            let ended = held.stop(plan.clone());
+            assert_eq!(
+                ended.exit,
+                Exit::Signaled {
+                    signal: 15,
+                    core: false
+                },
+                "{name}"
+            );
+            eprintln!("{name}: {:?}", ended.took);
+        }
+    });
+}
+
+#[test]
+fn what_never_stands_still_is_gone() {
+    let _one = alone();
+    each_user(|stage| {
+        for (name, count) in [
+            ("comets", "10"),
+            ("wanderers", "10"),
+            ("bomb", "1000"),
+            ("escaping-bomb", "1000"),
+        ] {
+            let held = Held::launch(stage, &["shapes", name, count]);
+            held.stand();
+            let ended = held.stop(kill());
+            assert_eq!(ended.exit, KILLED, "{name}");
+            eprintln!("{name}: stopped in {:?}", ended.took);
+            let ended = natural_end(stage, &[name, count]);
+            assert!(ended.end.survivors_total > 0, "{name}");
+            eprintln!(
+                "{name}: natural {:?} {}",
+                ended.took, ended.end.survivors_total
+            );
+        }
+    });
+}
