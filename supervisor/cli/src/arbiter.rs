@@ -38,7 +38,7 @@ pub(crate) fn starter() -> Result<Starter, Failure> {
             "failed to find this program, which would be started as the arbiter",
             &error,
         )
-        .hint("--no-arbiter runs the command without one")
+        .hint("only /proc says where it is; mount it: mount -t proc proc /proc")
     })?;
     let mut starter = Starter::new(program);
     starter.idle = idle()?;

@@ -31,6 +31,11 @@ pub enum DomainError {
         "/proc shows another pid namespace than the one that this process is in, so no process could be identified"
     )]
     ForeignProc,
+    /// There is no `/proc`, or it cannot be read.
+    #[error(
+        "{0}; without /proc no process could be identified, neither now nor after a crash, so nothing runs"
+    )]
+    NoProc(String),
     /// The journal refuses.
     #[error(transparent)]
     Journal(#[from] OpenError),

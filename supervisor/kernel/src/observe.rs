@@ -123,9 +123,9 @@ pub(crate) fn own_namespaces() -> Option<ProcessNamespaces> {
     })
 }
 
-/// Whether `/proc` is known to number processes otherwise than the system calls of this process do.
-pub(crate) fn proc_is_foreign() -> bool {
-    xioflow_facts::proc_is_ours() == Ok(false)
+/// Whether `/proc` numbers processes as the system calls of this process do; else why that cannot be told.
+pub(crate) fn proc_is_ours() -> Result<bool, String> {
+    xioflow_facts::proc_is_ours().map_err(|reason| reason.to_string())
 }
 
 /// Looks whether a recorded process lives.
@@ -140,7 +140,7 @@ pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     }
     // Another boot has no namespace of this one. Within a boot, what is not found here may live there.
     match recorded.namespaces {
-        _ if proc_is_foreign() => return Liveness::CannotTell,
+        _ if proc_is_ours() == Ok(false) => return Liveness::CannotTell,
         Some(there) if own_namespaces() != Some(there) => return Liveness::Elsewhere,
         _ => {}
     }

@@ -11,6 +11,13 @@ use super::waiting_child::WaitingChild;
 
 /// Starts a child and looks for it in the list of this thread.
 pub(super) fn look() -> Finding {
+    if !Path::new("/proc/self").exists() {
+        return Finding::missing(
+            "nothing is mounted at /proc; without it no process can be identified, and nothing runs",
+        )
+        .with_facts(json!({ "childListed": null, "hidepid": null }))
+        .with_remedy(Some("mount -t proc proc /proc".to_owned()));
+    }
     let hidepid = std::fs::read("/proc/self/mountinfo")
         .ok()
         .and_then(|content| hidepid(&content));

@@ -242,8 +242,10 @@ impl DomainOptions {
 
     fn own(&self, folder: PathBuf, wait: Duration) -> Result<Domain, DomainError> {
         // Before anything is changed. Everything that is told of a process would be told of another.
-        if observe::proc_is_foreign() {
-            return Err(DomainError::ForeignProc);
+        match observe::proc_is_ours() {
+            Ok(true) => {}
+            Ok(false) => return Err(DomainError::ForeignProc),
+            Err(reason) => return Err(DomainError::NoProc(reason)),
         }
         let program = match &self.helper {
             Some(program) => program.clone(),

@@ -40,6 +40,9 @@ pub enum LocateError {
 }
 
 fn list(paths: &[PathBuf]) -> String {
+    if paths.is_empty() {
+        return "nowhere, since /proc does not say where this program is".to_owned();
+    }
     paths
         .iter()
         .map(|path| path.display().to_string())

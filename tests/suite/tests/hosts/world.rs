@@ -16,6 +16,8 @@ pub(crate) enum Proc {
     Whole,
     /// Who may not be traced is not shown (`hidepid=2`).
     Hiding,
+    /// Nothing.
+    Nothing,
 }
 
 /// A world in a mount and a pid namespace of its own.
@@ -59,6 +61,7 @@ impl<'a> World<'a> {
         let mount = match self.proc {
             Proc::Whole => "mount -t proc proc /proc",
             Proc::Hiding => "mount -t proc -o hidepid=2 proc /proc",
+            Proc::Nothing => "mount -t tmpfs none /proc",
         };
         let begin = match self.is_first {
             true => "exec \"$@\"",
