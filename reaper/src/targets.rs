@@ -12,7 +12,9 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use xioflow_facts::{Descendant, Hidden, Stat, StatLine, children, children_by_number, read_stat};
+use xioflow_facts::{
+    Descendant, Hidden, Listing, Stat, StatLine, Way, children, children_by_number, read_stat,
+};
 use xioflow_sys::{
     AsFd, Errno, GroupId, Pid, Signal, group_of, kill, kill_group, pidfd_open, pidfd_signal,
 };
@@ -73,6 +75,25 @@ impl Helper {
     /// the kernel is asked about every number there is: that needs no file and no descriptor.
     pub(crate) fn children(&self) -> Vec<u32> {
         children(self.pid).unwrap_or_else(|_| children_by_number(self.pid_max))
+    }
+
+    /// Adds our own children to a listing of those outside of some groups, where a scan shows some of all
+    /// processes only.
+    pub(crate) fn add_unlisted(&self, listing: &mut Listing, groups: &BTreeSet<u32>) {
+        if listing.way != Way::Scan || listing.complete {
+            return;
+        }
+        let is_outside =
+            |pid: &Pid| !group_of(*pid).is_some_and(|it| groups.contains(&it.number()));
+        let shown: BTreeSet<_> = listing.processes.iter().map(|it| it.pid).collect();
+        let ours = children_by_number(self.pid_max).into_iter();
+        let hidden = ours.filter(|pid| !shown.contains(pid));
+        let hidden = hidden.filter_map(Pid::new).filter(is_outside);
+        let parent = self.pid;
+        listing.hidden.extend(hidden.map(|pid| Hidden {
+            pid: pid.number(),
+            parent,
+        }));
     }
 
     /// One that `/proc` does not show, if it is our child: then its number is certainly its own.

@@ -16,6 +16,14 @@ pub(crate) fn check() -> Result<String, Failure> {
         "warnings",
     ];
     run(&mut cargo(&lints))?;
+    let lacking = [
+        "clippy",
+        "--package",
+        "xioflow-fixture",
+        "--features",
+        "lacking",
+    ];
+    run(cargo(&lacking).args(&lints[2..]))?;
     // Once more with the hooks that only the crash matrix has.
     let armed = ["clippy", "--package", MATRIX, "--features", "hooks"];
     run(cargo(&armed).args(&lints[2..]))?;
@@ -31,6 +39,7 @@ pub(crate) fn check() -> Result<String, Failure> {
 /// named at the end, with its reason.
 pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
     run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    run(&mut cargo(&LACKING_HELPER))?;
     let selected = arguments
         .iter()
         .any(|word| word == "-p" || word.starts_with("--package"));
@@ -53,6 +62,17 @@ pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
     ended?;
     Ok(format!("{harvest}, nothing left behind"))
 }
+
+/// Builds the helper for kernels that lack something. It is small, and nothing else is built with its feature.
+const LACKING_HELPER: [&str; 7] = [
+    "build",
+    "--package",
+    "xioflow-fixture",
+    "--features",
+    "lacking",
+    "--bin",
+    "xioflow-lacking-helper",
+];
 
 /// The package of the crash matrix.
 const MATRIX: &str = "xioflow-matrix";

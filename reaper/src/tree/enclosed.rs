@@ -33,6 +33,7 @@ impl Tree {
     pub(super) fn members_outside(&self, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
         let init = self.init();
         let mut listing = descendants_adopted(self.helper.pid, init, groups)?;
+        self.helper.add_unlisted(&mut listing, groups);
         listing
             .processes
             .retain(|process| Some(process.pid) != init);

@@ -63,6 +63,8 @@ pub fn openat(
     flags: OpenFlags,
     mode: u32,
 ) -> Result<OwnedFd, Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::file(path)?;
     // SAFETY: `path` is a borrowed, NUL-terminated string that the kernel only reads during the
     // call; the descriptor that comes back is new.
     unsafe {

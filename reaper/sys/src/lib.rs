@@ -25,6 +25,8 @@ mod exec;
 mod fd;
 mod file;
 mod heap;
+#[cfg(feature = "lacking")]
+mod lacking;
 mod landlock;
 mod limit;
 mod namespace;
@@ -37,6 +39,10 @@ mod socket;
 pub mod start;
 mod time;
 mod wait;
+
+/// What a helper that is built for tests reads in its environment to lack features of the kernel. No other program
+/// contains it.
+pub const TEST_VARIABLE: &str = "XIOFLOW_TEST_WITHOUT";
 
 pub use errno::Errno;
 pub use exec::{ExecStrings, execve};

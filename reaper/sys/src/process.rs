@@ -115,6 +115,8 @@ pub fn fork(_proof: &SingleThread) -> Result<Fork, Errno> {
 }
 
 fn clone3(pidfd: &mut i32) -> Result<usize, Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::pidfd()?;
     // SAFETY: an all-zero `clone_args` is a valid value of a plain structure of integers.
     let mut arguments: raw::clone_args = unsafe { core::mem::zeroed() };
     arguments.flags = u64::from(raw::CLONE_PIDFD);
@@ -128,6 +130,8 @@ fn clone3(pidfd: &mut i32) -> Result<usize, Errno> {
 
 fn clone(extra: u64, pidfd: &mut i32) -> Result<usize, Errno> {
     let flags = extra | u64::from(raw::SIGCHLD);
+    #[cfg(feature = "lacking")]
+    crate::lacking::clone_flags(flags)?;
     // SAFETY: as in `clone3`. The third argument is where the kernel puts the pidfd on every
     // architecture; a null stack means the copy keeps this one; the rest is not asked for.
     unsafe {
@@ -241,6 +245,8 @@ pub fn group_of(pid: Pid) -> Option<GroupId> {
 /// # Errors
 /// As in pidfd_open(2): ESRCH, ENOSYS before Linux 5.3.
 pub fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::pidfd()?;
     // SAFETY: takes no pointer; the descriptor that comes back is new.
     unsafe {
         let returned = call!(pidfd_open, pid, 0u32)?;
@@ -253,6 +259,8 @@ pub fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// ESRCH when it is gone, EPERM, ENOSYS before Linux 5.1.
 pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::pidfd()?;
     // SAFETY: no siginfo is given; the descriptor is borrowed for the call.
     unsafe {
         call!(
@@ -277,6 +285,8 @@ const SIGNAL_PROCESS_GROUP: u32 = 1 << 2;
 /// # Errors
 /// ESRCH when the group is empty; EINVAL before Linux 6.9; EPERM.
 pub fn pidfd_signal_group(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::pidfd()?;
     // SAFETY: no siginfo is given; the descriptor is borrowed for the call.
     unsafe {
         call!(

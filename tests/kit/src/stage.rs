@@ -27,11 +27,12 @@ const ARBITER_IDLE: &str = "20s";
 /// `nobody` on every distribution.
 pub(crate) const ORDINARY_ID: u32 = 65534;
 /// The project's programs that a stage has, where they are built.
-pub const PROGRAMS: [&str; 4] = [
+pub const PROGRAMS: [&str; 5] = [
     "xioflow",
     "xioflow-reaper",
     "xioflow-fixture",
     "xioflow-false-helper",
+    "xioflow-lacking-helper",
 ];
 
 /// A private folder, the project's programs, a hermetic environment, and a check on drop that

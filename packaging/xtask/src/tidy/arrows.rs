@@ -41,7 +41,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("xioflow", CLI),
-    ("xioflow-fixture", &["xioflow-protocol"]),
+    (
+        "xioflow-fixture",
+        &["xioflow-protocol", "xioflow-reaper", "xioflow-sys"],
+    ),
     ("xioflow-kit", &["xioflow-protocol"]),
     ("xioflow-suite", &["xioflow-kernel", "xioflow-protocol"]),
     ("xioflow-conformance", &["xioflow-kernel", "xioflow-kit"]),
@@ -73,7 +76,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "xioflow-rpc",
         ],
     ),
-    ("xtask", &["xioflow-killpoint", "xioflow-rpc"]),
+    (
+        "xtask",
+        &["xioflow-killpoint", "xioflow-rpc", "xioflow-sys"],
+    ),
 ];
 
 const KERNEL: &[&str] = &[

@@ -29,7 +29,7 @@ fn a_command_is_held_where_proc_hides_the_helper_from_itself() {
 }
 
 /// A copy of a program that nobody but root may do this with.
-fn program(stage: &Stage, original: &str, name: &str, mode: u32) -> PathBuf {
+pub(crate) fn program(stage: &Stage, original: &str, name: &str, mode: u32) -> PathBuf {
     let copy = stage.path(name);
     fs::copy(original, &copy).expect("a program");
     fs::set_permissions(&copy, fs::Permissions::from_mode(mode)).expect("chmod");

@@ -4,4 +4,5 @@
 mod absent;
 mod container;
 mod hidden;
+mod lacking;
 mod world;
