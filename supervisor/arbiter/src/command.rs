@@ -10,14 +10,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
 use xioflow_kernel::{
-    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_TIMEOUT_GRACE,
-    Domain, Driver, OperationBuilder, Stdin,
+    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_STOP_ACTION_TIMEOUT,
+    DEFAULT_TIMEOUT_GRACE, Domain, Driver, OperationBuilder, Stdin, StopAction,
 };
 use xioflow_rpc::operation::{self, ExecProcess};
 use xioflow_rpc::refusal::Fault;
 
 use crate::budget::Taken;
-use crate::convert::{descendants, millis_or};
+use crate::convert::{descendants, millis_or, stop_action_when};
 use crate::descriptors::Descriptors;
 use crate::inline::Inline;
 use crate::limits::{
@@ -147,6 +147,9 @@ fn command(asked: operation::Command) -> Command {
     if let Some(umask) = asked.umask {
         command = command.umask(umask);
     }
+    if let Some(action) = asked.stop_action {
+        command = command.stop_action(stop_action(action));
+    }
     asked
         .env
         .into_iter()
@@ -154,6 +157,14 @@ fn command(asked: operation::Command) -> Command {
             Some(value) => command.env(name.0, value.0),
             None => command.pass_env(name.0),
         })
+}
+
+fn stop_action(asked: operation::StopAction) -> StopAction {
+    let timeout = millis_or(asked.timeout_ms, DEFAULT_STOP_ACTION_TIMEOUT);
+    StopAction::new(asked.program.0)
+        .args(asked.args.into_iter().map(|arg| arg.0))
+        .when(stop_action_when(asked.when))
+        .timeout(timeout)
 }
 
 fn stdin(

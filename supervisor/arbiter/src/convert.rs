@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use xioflow_journal::Stream;
-use xioflow_kernel::{DescendantPolicy, StopManner};
+use xioflow_kernel::{DescendantPolicy, StopActionWhen, StopManner};
 use xioflow_rpc::operation::{self, Descendants, Manner};
 
 pub(crate) fn stream_out(stream: Stream) -> operation::Stream {
@@ -40,6 +40,13 @@ pub(crate) fn descendants(policy: Descendants) -> DescendantPolicy {
     match policy {
         Descendants::Stop => DescendantPolicy::Stop,
         Descendants::Wait => DescendantPolicy::Wait,
+    }
+}
+
+pub(crate) fn stop_action_when(when: operation::StopActionWhen) -> StopActionWhen {
+    match when {
+        operation::StopActionWhen::Stopped => StopActionWhen::Stopped,
+        operation::StopActionWhen::Always => StopActionWhen::Always,
     }
 }
 

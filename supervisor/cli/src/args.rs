@@ -16,7 +16,7 @@ pub(crate) use prune::PruneArgs;
 pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, StatusArgs};
 #[cfg(test)]
 use run::Confine;
-pub(crate) use run::{Descendants, Driver, RunArgs};
+pub(crate) use run::{Descendants, Driver, RunArgs, StopActionWhen};
 pub(crate) use settle::{AdjudicateArgs, RecoverArgs, Verdict};
 
 const HELP: &str = "\

@@ -10,6 +10,9 @@ use crate::model::{
     Stream, TerminationReason,
 };
 
+/// The type of the event that says that the stop action of an operation has a process.
+pub const STOP_ACTION_BEGUN: &str = "STOP_ACTION_BEGUN";
+
 /// What happened, with its facts.
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -31,6 +34,11 @@ pub(crate) enum Fact<'a> {
         /// Why it is being stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<TerminationReason>,
+    },
+    #[serde(rename_all = "camelCase")]
+    StopActionBegun {
+        process_identity: &'a Value,
+        holder: &'a Value,
     },
     #[serde(rename_all = "camelCase")]
     ResultRecorded {
@@ -92,6 +100,7 @@ impl Fact<'_> {
         match self {
             Self::IntentRegistered { .. } => "OPERATION_INTENT_REGISTERED",
             Self::OperationStatus { .. } => "OPERATION_STATUS_TRANSITION",
+            Self::StopActionBegun { .. } => STOP_ACTION_BEGUN,
             Self::ResultRecorded { .. } => "OPERATION_RESULT_RECORDED",
             Self::Replayed { .. } => "OPERATION_REPLAYED",
             Self::Adjudicated { .. } => "OPERATION_ADJUDICATED",

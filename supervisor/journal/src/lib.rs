@@ -90,6 +90,7 @@ mod writer;
 
 pub use apply::Rejected;
 pub use error::{Cause, DataError, DataFault, Fault, StorageError};
+pub use events::STOP_ACTION_BEGUN;
 pub use fence::FenceReason;
 pub use folder::DomainDir;
 pub use header::FileError;

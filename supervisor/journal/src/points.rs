@@ -31,6 +31,7 @@ const fn kind(change: &Change) -> &'static str {
         Change::AddOperation(_) => "unrun",
         Change::ActivateOperation { .. } => "activate",
         Change::StopOperation { .. } => "stop",
+        Change::BeginStopAction { .. } => "stop-action",
         Change::KeepOutputOrder { .. } => "order",
         Change::FinishOperation(_) => "result",
         Change::Adjudicate { .. } => "adjudicate",

@@ -113,6 +113,36 @@ fn registering_needs_an_open_run_and_a_new_id() {
 }
 
 #[test]
+fn a_stop_action_begins_once_and_while_its_operation_is_under_way() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    let begin = || Change::BeginStopAction {
+        operation_id: "o".into(),
+        process_identity: json!({ "pid": 7 }),
+        holder: json!({ "pid": 8 }),
+    };
+    let refused_when = |status| Rejected::NoStopActionNow {
+        operation_id: "o".into(),
+        status,
+    };
+    journal.commit(vec![register("o", &[])]).unwrap();
+    let early = refused(&journal, vec![begin()]);
+    assert_eq!(early, refused_when(OperationStatus::IntentRegistered));
+    journal.commit(vec![activate("o"), stop("o")]).unwrap();
+    journal.commit(vec![begin()]).unwrap();
+    let again = refused(&journal, vec![begin()]);
+    assert_eq!(again, refused_when(OperationStatus::Stopping));
+    let events = journal.events(0, Some("o"), None).unwrap();
+    let begun = events.last().unwrap();
+    assert_eq!(begun.kind, xioflow_journal::STOP_ACTION_BEGUN);
+    let payload = json!({ "processIdentity": { "pid": 7 }, "holder": { "pid": 8 } });
+    assert_eq!(begun.payload, payload);
+    journal.commit(vec![finish("o", Outcome::Failed)]).unwrap();
+    let late = refused(&journal, vec![begin()]);
+    assert_eq!(late, refused_when(OperationStatus::Done));
+}
+
+#[test]
 fn an_operation_goes_one_way_only() {
     use OperationStatus::{Active, Done, IntentRegistered, Stopping};
     let place = Place::new();

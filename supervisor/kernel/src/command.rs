@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::Driver;
 use crate::environment::{Environment, Source};
 use crate::stdin::Stdin;
+use crate::stop_action::{STOP_ACTION_MAX_BYTES, StopAction};
 
 /// A command as it will be executed. There is never a shell in between.
 ///
@@ -40,6 +41,7 @@ pub struct Command {
     pub(crate) no_new_privs: bool,
     pub(crate) merges_stderr: bool,
     pub(crate) driver: Driver,
+    pub(crate) stop_action: Option<StopAction>,
 }
 
 /// Why a command cannot be one, whatever the system says.
@@ -53,6 +55,14 @@ pub enum InvalidCommand {
     Nul {
         /// Which one.
         what: String,
+    },
+    /// The words of the stop action are too many to be recorded and read.
+    #[error(
+        "a stop action has at most {STOP_ACTION_MAX_BYTES} bytes, this one has {len}; put it into a script"
+    )]
+    StopActionTooLong {
+        /// Their length in bytes.
+        len: usize,
     },
     /// The name of an environment variable is empty or has an equals sign.
     #[error("{name:?} cannot be the name of an environment variable")]
@@ -98,6 +108,7 @@ impl Command {
             no_new_privs: false,
             merges_stderr: false,
             driver: Driver::Auto,
+            stop_action: None,
         }
     }
 
@@ -195,6 +206,30 @@ impl Command {
         self
     }
 
+    /// Declares what ends work that it may give to others, where it is stopped: a container of an engine, a
+    /// window of a tmux, a job of systemd. See [`StopAction`].
+    ///
+    /// # Examples
+    /// ```
+    /// # let stage = xioflow_kit::Stage::new();
+    /// # let options = xioflow_kernel::DomainOptions::default().helper(stage.program("xioflow-reaper"));
+    /// # let domain = options.open(stage.domain())?;
+    /// use std::time::Duration;
+    /// use xioflow_kernel::{Command, StopAction};
+    ///
+    /// let build = Command::new("/bin/sleep").arg("600");
+    /// let build = build.stop_action(StopAction::new("/bin/echo").args(["container", "gone"]));
+    /// let result = domain.operation(build)?.timeout(Duration::from_millis(200)).run()?;
+    /// let action = result.stop_action.expect("it was declared");
+    /// assert_eq!((action.exit_code, action.stdout.as_str()), (Some(0), "container gone\n"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn stop_action(mut self, action: StopAction) -> Self {
+        self.stop_action = Some(action);
+        self
+    }
+
     /// The program's name without its folders, for people.
     #[must_use]
     pub fn display_name(&self) -> String {
@@ -215,6 +250,9 @@ impl Command {
             no_nul(arg, || format!("argument {}", index + 1))?;
         }
         self.environment.validate()?;
+        self.stop_action
+            .as_ref()
+            .map_or(Ok(()), StopAction::validate)?;
         self.cwd.as_ref().map_or(Ok(()), |cwd| {
             no_nul(cwd.as_os_str(), || "the working directory".to_owned())
         })

@@ -65,6 +65,11 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
         // It sees other process ids and other users; between the other drivers it sees no difference.
         hash.field("driver", b"pidns");
     }
+    if let Some(action) = &inputs.command.stop_action {
+        hash.list("stop action", action.strings().map(|word| word.as_bytes()));
+        let when = format!("{:?} {}", action.when, action.timeout_ms());
+        hash.field("stop action when", when.as_bytes());
+    }
     format!("{RECIPE}{}", hex(&hash.0.finalize()))
 }
 
@@ -120,6 +125,7 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stop_action::{StopAction, StopActionWhen};
 
     fn of(command: &Command) -> String {
         fingerprint(&inputs(command))
@@ -199,6 +205,13 @@ mod tests {
             Command::new("x").arg("a").umask(0o22),
             Command::new("x").arg("a").merge_stderr(true),
             Command::new("x").arg("a").driver(Driver::PidNamespace),
+            Command::new("x").arg("a").stop_action(StopAction::new("y")),
+            Command::new("x")
+                .arg("a")
+                .stop_action(StopAction::new("y").arg("z")),
+            Command::new("x")
+                .arg("a")
+                .stop_action(StopAction::new("y").when(StopActionWhen::Always)),
             Command::new("x").arg("a").stdin(Stdin::text("in")),
             Command::new("x").arg("a").stdin(Stdin::bytes("")),
             Command::new("x").arg("a").stdin(Stdin::File("/in".into())),

@@ -8,14 +8,25 @@ pub(crate) fn adjudicate(operation_id: &str, advice: &str) -> String {
     )
 }
 
-/// The id as a shell takes it.
+/// The id as a shell takes it, and as nothing but an id.
 fn as_argument(text: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.,:/@%+=#".contains(it);
-    let is_option_or_comment = text.starts_with(['-', '#', '=']);
-    match text.chars().all(is_plain) && !text.is_empty() && !is_option_or_comment {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    match text.starts_with(['-', '=']) {
+        true => quoted(text),
+        false => as_word(text),
     }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn as_word(text: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.,:/@%+=#".contains(it);
+    match text.chars().all(is_plain) && !text.is_empty() && !text.starts_with('#') {
+        true => text.to_owned(),
+        false => quoted(text),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ mod run;
 mod sanitise;
 mod stdin;
 mod stop;
+mod stop_action;
 mod text_view;
 mod unix_sockets;
 mod unrecorded;
@@ -139,6 +140,10 @@ pub use result::{
 pub use run::{RunHandle, TaskHandle};
 pub use stdin::{Stdin, StdinWriter};
 pub use stop::{DEFAULT_CANCEL_GRACE, DEFAULT_TIMEOUT_GRACE, StopManner};
+pub use stop_action::{
+    DEFAULT_STOP_ACTION_TIMEOUT, STOP_ACTION_MAX_BYTES, StopAction, StopActionResult,
+    StopActionWhen,
+};
 
 pub use text_view::{TextFilter, TextView, text_view};
 

@@ -12,6 +12,7 @@ use xioflow_journal::{Adjudication, Gap, Outcome, Output, Stream, TerminationRea
 use crate::delegation::Delegated;
 use crate::driver::Driver;
 use crate::names::{errno_name, errno_text};
+use crate::stop_action::StopActionResult;
 use crate::views;
 
 /// How the tree of a command was found after its end.
@@ -255,6 +256,9 @@ pub struct OperationResult {
     pub delegated: Option<Vec<Delegated>>,
     /// How it was stopped, if it was.
     pub stop: Option<StopRecord>,
+    /// What became of what was declared to be done then; null where nothing was.
+    #[serde(default)]
+    pub stop_action: Option<StopActionResult>,
     /// Processor time of everything that was waited for, in milliseconds.
     pub cpu_time_ms: Option<u64>,
     /// Largest resident set of one process, in bytes.

@@ -102,6 +102,9 @@ pub struct Command {
     /// In what its tree is held.
     #[serde(default, skip_serializing_if = "Driver::is_auto")]
     pub driver: Driver,
+    /// What ends work that it may give to others, where it is stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_action: Option<StopAction>,
 }
 
 /// In what the tree of a command is held.
@@ -124,6 +127,37 @@ impl Driver {
     pub const fn is_auto(&self) -> bool {
         matches!(self, Self::Auto)
     }
+}
+
+/// A command that ends work which another one may have given to others, such as `docker rm --force NAME`. It has that
+/// command's environment, folder and privileges. Its words are recorded as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StopAction {
+    /// The program: a path if it has a slash, else a name to look up. A script takes `/bin/sh` with `-c`.
+    pub program: Text,
+    /// Its arguments, without the program's own name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<Text>,
+    /// When it is due.
+    #[serde(default)]
+    pub when: StopActionWhen,
+    /// How long it may take, in milliseconds; 10000 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// When a stop action is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum StopActionWhen {
+    /// When the command ran and did not come to an exit of its own.
+    #[default]
+    Stopped,
+    /// Whenever it ran.
+    Always,
 }
 
 /// What a command takes from whoever asks for it. What is left out is the arbiter's own, except for

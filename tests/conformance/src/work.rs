@@ -34,6 +34,8 @@ pub struct Work {
     pub max_stored_bytes: Option<u64>,
     /// Whether the operation stays open until its descendants end by themselves.
     pub descendants_may_stay: bool,
+    /// A script of sh(1) that is run where the command is stopped.
+    pub stop_action: Option<String>,
     /// A limit that has to be enforced or refused.
     pub hard_limit: Option<Limit>,
     /// Whether the output is looked at while it comes.
@@ -82,6 +84,7 @@ impl Work {
             max_output_bytes: None,
             max_stored_bytes: None,
             descendants_may_stay: false,
+            stop_action: None,
             hard_limit: None,
             live: false,
         }

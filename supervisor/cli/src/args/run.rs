@@ -27,6 +27,7 @@ Examples:
   xioflow run --json -- make | jq .treeSettlement
   xioflow run --lease port:8080 --wait 30s -- npm start
   xioflow run --driver pidns -- ./untrusted-build.sh      ended by the kernel, whoever dies
+  xioflow run --timeout 20m --stop-action 'docker rm -f build-7' -- docker run --name build-7 img
   xioflow attach $(xioflow run --detach -- make)";
 
 /// Above the options that are understood and refused.
@@ -99,6 +100,21 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = Descendants::Stop)]
     pub(crate) descendants: Descendants,
 
+    /// What ends work that the command may give to a daemon outside of its tree, such as a container
+    /// engine: a script of /bin/sh, run once when the command was stopped, timed out or killed, after
+    /// its tree has ended. It has the command's variables and folder. Its words are recorded as they
+    /// are: name secrets by variables
+    #[arg(long, value_name = "SCRIPT")]
+    pub(crate) stop_action: Option<OsString>,
+
+    /// When the stop action is due
+    #[arg(long, value_enum, default_value_t = StopActionWhen::Stopped, requires = "stop_action")]
+    pub(crate) stop_action_when: StopActionWhen,
+
+    /// How long the stop action may take; the leases are held meanwhile
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", requires = "stop_action")]
+    pub(crate) stop_action_timeout: Duration,
+
     /// How the tree is held [default: $XIOFLOW_DRIVER, else auto]
     #[arg(long, value_enum)]
     pub(crate) driver: Option<Driver>,
@@ -158,6 +174,14 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StopActionWhen {
+    /// When the command did not come to an exit of its own
+    Stopped,
+    /// Whenever it ran
+    Always,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -2,6 +2,7 @@
 //! something to say.
 
 mod delegated;
+mod stop_action;
 
 use std::fmt::Write as _;
 
@@ -66,7 +67,7 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
     if !quiet {
         lines.extend(survivors(result));
         lines.extend(server_hint(result));
-        lines.extend(delegated::lines(result));
+        lines.extend(outside(result));
         lines.extend(
             result
                 .spill_error
@@ -79,6 +80,19 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
     lines.extend(note);
     if !lines.is_empty() {
         output::complain(&lines.join("\n  "));
+    }
+}
+
+/// What may live that this tree did not start. Where a stop action has done its work, that was what was to be done.
+fn outside(result: &OperationResult) -> Vec<String> {
+    match &result.stop_action {
+        Some(action) if action.succeeded() => Vec::new(),
+        Some(action) => {
+            let mut lines = delegated::lines(result);
+            lines.extend(stop_action::line(action));
+            lines
+        }
+        None => delegated::lines(result),
     }
 }
 

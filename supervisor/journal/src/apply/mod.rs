@@ -123,6 +123,16 @@ pub enum Rejected {
         /// Where it is.
         status: OperationStatus,
     },
+    /// A stop action begins once, while its operation is under way.
+    #[error(
+        "the stop action of the operation {operation_id:?}, which is {status}, cannot begin, or has begun already"
+    )]
+    NoStopActionNow {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+    },
     /// The operation has its result; there is only ever one.
     #[error("the operation {operation_id:?} has its result already ({outcome})")]
     AlreadyDone {
@@ -286,6 +296,11 @@ impl Applier<'_> {
                 operation_id,
                 reason,
             } => self.stop(operation_id, *reason),
+            Change::BeginStopAction {
+                operation_id,
+                process_identity,
+                holder,
+            } => self.begin_stop_action(operation_id, process_identity, holder),
             Change::KeepOutputOrder {
                 operation_id,
                 order,

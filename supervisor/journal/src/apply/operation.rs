@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 use serde_json::Value;
 
 use super::{Applier, ApplyError, Rejected};
-use crate::events::{Fact, Subject};
+use crate::events::{Fact, STOP_ACTION_BEGUN, Subject};
 use crate::model::{
     Finish, Gap, NewOperation, OperationStatus, Outcome, Output, TerminationReason,
 };
@@ -168,6 +168,33 @@ impl Applier<'_> {
             process_identity: identity.as_ref(),
             output_ref: None,
             reason: Some(reason),
+        };
+        Ok(self.journal(&subject(&run_id, id), &fact)?)
+    }
+
+    pub(super) fn begin_stop_action(
+        &mut self,
+        id: &str,
+        process_identity: &Value,
+        holder: &Value,
+    ) -> Result<(), ApplyError> {
+        let sql = "SELECT run_id FROM operations WHERE id = ?1 AND status IN ('active', 'stopping')
+                   AND NOT EXISTS (SELECT 1 FROM journal_events WHERE operation_id = ?1 AND type = ?2)";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let run_id: Option<String> = statement
+            .query_row([id, STOP_ACTION_BEGUN], |row| row.get(0))
+            .optional()?;
+        let Some(run_id) = run_id else {
+            let (status, _) = self.position(id)?;
+            return Err(Rejected::NoStopActionNow {
+                operation_id: id.to_owned(),
+                status,
+            }
+            .into());
+        };
+        let fact = Fact::StopActionBegun {
+            process_identity,
+            holder,
         };
         Ok(self.journal(&subject(&run_id, id), &fact)?)
     }

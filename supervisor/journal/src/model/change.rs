@@ -39,6 +39,16 @@ pub enum Change {
         /// Why it is stopped.
         reason: TerminationReason,
     },
+    /// Journals `STOP_ACTION_BEGUN`: what was declared for the end of an unfinished operation has a process,
+    /// which waits at its gate. Once for an operation.
+    BeginStopAction {
+        /// Which.
+        operation_id: String,
+        /// Who its process is.
+        process_identity: Value,
+        /// Who holds it.
+        holder: Value,
+    },
     /// Keeps in which order the streams of an unfinished operation were read.
     KeepOutputOrder {
         /// Which.

@@ -95,6 +95,7 @@ pub(super) fn execute(
         spec,
         submitted,
         stdin_waited: Duration::ZERO,
+        is_stop_action: false,
     };
     with_leases(inner, admitted, control, &feeds)
 }

@@ -70,6 +70,24 @@ pub(super) struct Admitted {
     pub(super) submitted: Instant,
     /// How much of its timeout went into waiting for the first writer of a FIFO.
     pub(super) stdin_waited: Duration,
+    /// Whether it is what was declared for the end of the operation, and not its command.
+    pub(super) is_stop_action: bool,
+}
+
+impl Admitted {
+    /// The beginning of the names of its files.
+    fn stem(&self) -> String {
+        let stem = artifact_stem(&self.id);
+        match self.is_stop_action {
+            true => stop_action_stem(&stem),
+            false => stem,
+        }
+    }
+}
+
+/// The beginning of the names of what belongs to the stop action of an operation. No operation has it for its own.
+pub(crate) fn stop_action_stem(stem: &str) -> String {
+    format!("{stem}~stop")
 }
 
 /// A command that waits at its gate.
@@ -141,7 +159,7 @@ pub(super) fn launch(
     let observed = supervise(Supervision::new(
         inner, gated, &admitted, control, feeds, released,
     ));
-    record::finish(inner, &admitted, observed)
+    record::finish(inner, &admitted, observed, control)
 }
 
 /// What is to be said where the command's folder is gone with that of its caller.
@@ -169,7 +187,7 @@ fn open_stdin(admitted: &mut Admitted, control: &Control) -> Result<Option<Owned
 }
 
 /// Tells the helper to open the gate; the failure is that of a child that has ended there meanwhile.
-fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
+pub(super) fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
     let early = match link.receive()? {
         Received::Nothing => None,
         Received::Reply(Reply::LaunchFailed(failure)) => Some(failure),
@@ -182,12 +200,12 @@ fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, HelperLost> {
 }
 
 /// Has the command forked and prepared; the inner error is a launch that failed.
-fn bring_to_gate(
+pub(super) fn bring_to_gate(
     inner: &Inner,
     admitted: &Admitted,
     stdin: Option<&OwnedFd>,
 ) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
-    let stem = artifact_stem(&admitted.id);
+    let stem = admitted.stem();
     let (stdout, stdout_theirs) = output_pipe()?;
     let own_stderr = match admitted.spec.command.merges_stderr {
         true => None,
@@ -324,7 +342,7 @@ fn await_gate(
 }
 
 /// Closes the gate and lets the helper end its child.
-fn discard(inner: &Inner, mut gated: Gated) {
+pub(super) fn discard(inner: &Inner, mut gated: Gated) {
     let patience = Patience::new(DISCARD_PATIENCE);
     // Whatever fails here, the gate closes with the socket.
     let ended = gated.link.send(&Request::Discard).and_then(|()| {
@@ -400,7 +418,7 @@ pub(crate) fn last_word_name(stem: &str) -> String {
     format!("{stem}.word")
 }
 
-fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
+pub(super) fn spawn_failure(admitted: &Admitted, failure: &LaunchFailure) -> SpawnFailure {
     let subject = String::from_utf8_lossy(&failure.subject).into_owned();
     let subject = match (subject.is_empty(), failure.stage) {
         (false, _) => Some(subject),

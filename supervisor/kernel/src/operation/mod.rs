@@ -1,7 +1,8 @@
 //! One operation, from the submission to the recorded result. The files follow its way:
-//! `builder`, `admit`, `launch`, `supervise`, `settle`, `record`; `handle` is what a host has of it
+//! `builder`, `admit`, `launch`, `supervise`, `settle`, `act`, `record`; `handle` is what a host has of it
 //! meanwhile, `attachment` what others have.
 
+mod act;
 mod active;
 mod admit;
 mod adopt;
@@ -32,7 +33,7 @@ pub use stored::{StoredError, stored_result};
 
 pub(crate) use active::WhenActive;
 pub(crate) use admit::check_spec;
-pub(crate) use launch::last_word_name;
+pub(crate) use launch::{last_word_name, stop_action_stem};
 pub(crate) use record::finish_change;
 pub(crate) use settle::{
     Cause, apply_spawn_failure, indeterminate, name_survivors, outcome_of, settle_end,

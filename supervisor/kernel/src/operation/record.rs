@@ -1,6 +1,7 @@
 //! The commits of one operation: one before its gate opens, one with its result.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -10,6 +11,7 @@ use xioflow_journal::{
 };
 use xioflow_protocol::Identity;
 
+use super::act::act;
 use super::admit::millis;
 use super::launch::{Admitted, Gated};
 use super::namespace::HeldNamespace;
@@ -25,6 +27,7 @@ use crate::observe::{self, Holders};
 use crate::output::{Drain, Drained, hex};
 use crate::resources::FOLDER_PREFIX;
 use crate::result::{OperationResult, ProcessIdentity, SpawnFailure, StreamPart};
+use crate::stop_action::{Declared, StopActionResult};
 use crate::unrecorded::Ended;
 
 /// Commits the intent, the leases and the identity of a command that waits at its gate.
@@ -107,8 +110,13 @@ fn blank(admitted: &Admitted) -> OperationResult {
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
-    // Nothing has run that could have printed.
+    // Nothing has run that could have printed, or handed anything over.
     result.output_complete = Some(true);
+    if let Some(action) = &admitted.spec.command.stop_action {
+        let mut told = StopActionResult::of(Declared::of(action));
+        told.was_not_due("nothing of the command ran");
+        result.stop_action = Some(told);
+    }
     result
 }
 
@@ -117,6 +125,7 @@ pub(super) fn finish(
     inner: &Inner,
     admitted: &Admitted,
     observed: Observed,
+    control: &Arc<Control>,
 ) -> Result<OperationResult, ExecuteError> {
     let holders = pipe_holders(&observed.drains);
     let mut result = settle(Facts {
@@ -135,7 +144,8 @@ pub(super) fn finish(
     });
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
-    if ran(&observed.ending) {
+    let has_run = has_run(&observed.ending);
+    if has_run {
         let mut seen = Seen::default();
         seen.of_command(&admitted.spec.command);
         seen.extend(observed.delegated);
@@ -162,6 +172,9 @@ pub(super) fn finish(
         });
     }
     result.output_complete = Some(output_complete);
+    // The leases are kept meanwhile, and the command's own helper waits: nothing is settled yet.
+    let acted = act(inner, admitted, &mut result, has_run, control);
+    result.duration_ms = Some(millis(admitted.submitted.elapsed()));
     let mut changes = closing(&admitted.spec.membership, &result, outputs);
     if let Some(order) = observed.order.encode() {
         let operation_id = admitted.id.clone();
@@ -176,6 +189,9 @@ pub(super) fn finish(
     let mut link = observed.link;
     if committed.is_ok() {
         link.account_recorded();
+    }
+    if let Some(acted) = acted {
+        acted.part(inner, committed.is_ok());
     }
     match observed.ending {
         // It may hold a tree.
@@ -209,7 +225,7 @@ pub(super) fn finish(
 }
 
 /// Whether anything of the command can have run.
-fn ran(ending: &Ending) -> bool {
+fn has_run(ending: &Ending) -> bool {
     !matches!(
         ending,
         Ending::NotExecuted(_) | Ending::NeverReleased { .. }
@@ -271,13 +287,21 @@ fn opening(admitted: &Admitted, leases: &[String], add: fn(NewOperation) -> Chan
         mutation_roots: mutation_roots(leases),
         capability_id: None,
         timeout_ms: spec.timeout.map(millis),
-        resource_budget: Some(json!({
-            "maxOutputBytes": spec.max_output_bytes,
-            "maxStoredBytes": spec.max_stored_bytes,
-        })),
+        resource_budget: Some(budget(spec)),
         spawn_gated: Some(true),
     }));
     changes
+}
+
+fn budget(spec: &Spec) -> Value {
+    let mut budget = json!({
+        "maxOutputBytes": spec.max_output_bytes,
+        "maxStoredBytes": spec.max_stored_bytes,
+    });
+    if let Some(action) = &spec.command.stop_action {
+        Declared::of(action).put_into(&mut budget);
+    }
+    budget
 }
 
 fn register(new: NewOperation) -> Change {
@@ -344,7 +368,7 @@ fn worth_keeping(output: &Output) -> bool {
     output.total_bytes > 0 || output.spill_error.is_some()
 }
 
-fn root_identity(gated: &Gated, spec: &Spec) -> ProcessIdentity {
+pub(super) fn root_identity(gated: &Gated, spec: &Spec) -> ProcessIdentity {
     ProcessIdentity {
         pgid: Some(gated.root.pid),
         command_fingerprint: Some(command_fingerprint(spec)),
@@ -379,6 +403,6 @@ fn command_fingerprint(spec: &Spec) -> String {
 }
 
 /// Our own types as JSON; they have string keys only, so this cannot fail.
-fn as_json(value: &impl serde::Serialize) -> Value {
+pub(super) fn as_json(value: &impl serde::Serialize) -> Value {
     serde_json::to_value(value).expect("our records are JSON")
 }

@@ -460,6 +460,7 @@ impl OperationResult {
             held_open_by: Vec::new(),
             delegated: None,
             stop: None,
+            stop_action: None,
             cpu_time_ms: None,
             peak_memory_bytes: None,
             usage_source: None,

@@ -104,6 +104,9 @@ pub(super) enum Ending {
 pub(super) struct Supervision<'a> {
     inner: &'a Inner,
     operation_id: &'a str,
+    /// Whether it is the stop action of that operation: it is stopped by its own time, or by whoever will not
+    /// wait for it.
+    is_stop_action: bool,
     link: HelperLink,
     root: u32,
     root_pidfd: Option<OwnedFd>,
@@ -153,6 +156,7 @@ impl<'a> Supervision<'a> {
         let mut supervision = Self {
             inner,
             operation_id: &admitted.id,
+            is_stop_action: admitted.is_stop_action,
             link: gated.link,
             root: gated.root.pid,
             root_pidfd: gated.root_pidfd,
@@ -257,6 +261,10 @@ impl<'a> Supervision<'a> {
     }
 
     fn ask_stop(&mut self, request: StopRequest) {
+        let is_timeout = request.reason == TerminationReason::TimedOut;
+        if self.is_stop_action && !is_timeout && request.manner != StopManner::Kill {
+            return;
+        }
         // Whoever stops it does not wait for a reader.
         self.feeds.hurry();
         if self.ending.is_some() {
@@ -268,7 +276,7 @@ impl<'a> Supervision<'a> {
         let patience = request.longest().saturating_add(self.inner.patience.stop);
         self.silence = Some(Patience::new(patience));
         self.told.expect_more();
-        if self.stop.is_none() {
+        if self.stop.is_none() && !self.is_stop_action {
             self.look_at_tree();
             // Before the helper acts. If it cannot be recorded the command is stopped all the
             // same; the commit of the result meets the same fault and reports it.

@@ -168,6 +168,12 @@ impl Drain {
         self.pipe = None;
     }
 
+    /// Ends a drain of which nothing is to be stored: what memory holds.
+    pub(crate) fn into_kept(mut self) -> Kept {
+        self.pipe = None;
+        self.kept.finish()
+    }
+
     /// Ends the drain and decides where the bytes stay.
     pub(crate) fn finish(mut self) -> Drained {
         self.pipe = None;

@@ -25,6 +25,7 @@ mod preview;
 mod runs;
 mod settle;
 mod stop;
+mod stop_action;
 mod tell;
 mod unfinished;
 mod wait;
@@ -132,11 +133,13 @@ pub(crate) fn recover(
     }
     let open = open_runs(journal)?;
     converge_others(journal, &open, origin.died)?;
+    let owners = stop_action::lay_beside(&mut all, journal, holders)?;
     killpoint::pass(|| "recovery:before-wait");
     wait_for_helpers(&mut all);
     killpoint::pass(|| "recovery:waited");
     stop_the_rest(&mut all);
     killpoint::pass(|| "recovery:stopped");
+    stop_action::put_back(&mut all, owners);
     let decisions = settle_all(journal, artifacts, &all, &open, &origin)?;
     word::remove_settled(holders, |operation_id| Ok(journal.operation(operation_id)?))?;
     drafts::remove(holders, journal)?;

@@ -25,9 +25,14 @@ pub fn preview(journal: &impl Query, folder: &Path) -> Result<Vec<Decision>, Exe
     let mut decisions = Vec::new();
     for operation in journal.unfinished()? {
         let mut unfinished = Unfinished::new(operation, journal, &holders, &origin)?;
+        unfinished.action = unfinished.begun_action(journal, &holders)?.map(Box::new);
         // What is found, before it is pretended that anything was done.
         let evidence = unfinished.evidence();
-        let first = pretend(&mut unfinished);
+        let of_action = unfinished
+            .action
+            .as_mut()
+            .and_then(|action| pretend(action));
+        let first = pretend(&mut unfinished).or(of_action);
         let (_, mut decision) = settle::conclude(&unfinished, &origin);
         decision.evidence = evidence;
         decision.first = first;

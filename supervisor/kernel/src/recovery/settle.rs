@@ -4,7 +4,7 @@ use xioflow_journal::{Change, Output, Stream};
 
 use super::tell::{Sources, tell};
 use super::unfinished::{Origin, Unfinished};
-use super::{Decision, First, LeasesAre};
+use super::{Decision, First, LeasesAre, stop_action};
 use crate::operation::finish_change;
 use crate::output::{Artifacts, artifact_stem, spooled};
 use crate::result::{OperationResult, StreamPart};
@@ -54,8 +54,8 @@ pub(super) fn conclude(unfinished: &Unfinished, origin: &Origin) -> (OperationRe
         stopped: &unfinished.stopped,
         host: origin.other_host.as_deref(),
     };
-    let result = tell(&unfinished.operation, &concluded, &sources);
-    let decision = Decision {
+    let mut result = tell(&unfinished.operation, &concluded, &sources);
+    let mut decision = Decision {
         operation_id: unfinished.operation.id.clone(),
         case: concluded.case.letter(),
         verdict: concluded.verdict,
@@ -70,5 +70,6 @@ pub(super) fn conclude(unfinished: &Unfinished, origin: &Origin) -> (OperationRe
         stderr_bytes: None,
         first: None::<First>,
     };
+    stop_action::tell(unfinished, &mut result, &mut decision);
     (result, decision)
 }

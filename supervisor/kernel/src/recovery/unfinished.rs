@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xioflow_journal::{Inherited, Operation, OperationStatus, Owner, Query, TerminationReason};
+use xioflow_journal::{
+    Inherited, Operation, OperationStatus, Owner, Query, STOP_ACTION_BEGUN, TerminationReason,
+};
 
 use super::decide::{Conclusion, Ruling, decide};
 use super::facts::{Attempt, Init, Known, Liveness, Observed, Provenance, Recorded, Word};
@@ -11,9 +13,10 @@ use super::stop::Stopped;
 use super::word::{self, Found, Parties};
 use crate::error::ExecuteError;
 use crate::observe;
-use crate::operation::last_word_name;
+use crate::operation::{last_word_name, stop_action_stem};
 use crate::output::artifact_stem;
 use crate::result::ProcessIdentity;
+use crate::stop_action::Declared;
 
 /// The owner that left it.
 #[derive(Debug, Clone)]
@@ -61,6 +64,8 @@ pub(super) struct Unfinished {
     pub(super) word: Found,
     pub(super) observed: Observed,
     pub(super) stopped: Stopped,
+    /// Its stop action, judged like an operation, if that had a process.
+    pub(super) action: Option<Box<Self>>,
     word_path: PathBuf,
 }
 
@@ -97,11 +102,56 @@ impl Unfinished {
                 attempt: Attempt::NotTried,
             },
             stopped: Stopped::NOTHING,
+            action: None,
             word_path: holders.join(name),
             operation,
         };
         unfinished.look();
         Ok(unfinished)
+    }
+
+    /// What is left of its stop action, if that has begun: another tree, with a helper of its own.
+    pub(super) fn begun_action(
+        &self,
+        journal: &impl Query,
+        holders: &Path,
+    ) -> Result<Option<Self>, ExecuteError> {
+        if Declared::in_budget(self.operation.resource_budget.as_ref()).is_none() {
+            return Ok(None);
+        }
+        let events = journal.events(0, Some(&self.operation.id), None)?;
+        let Some(begun) = events.iter().find(|it| it.kind == STOP_ACTION_BEGUN) else {
+            return Ok(None);
+        };
+        let party = |key| legible(begun.payload.get(key));
+        let (root, holder) = (party("processIdentity"), party("holder"));
+        let stem = stop_action_stem(&artifact_stem(&self.operation.id));
+        let mut action = Self {
+            recorded: Recorded {
+                status: OperationStatus::Active,
+                root: root.known(),
+                holder: holder.known(),
+                stop: None,
+                ..self.recorded
+            },
+            holder: holder.get(),
+            root: root.get(),
+            word: Found::None,
+            observed: Observed {
+                word: Word::None,
+                holder: Liveness::CannotTell,
+                init: Init::Untold,
+                root: Liveness::CannotTell,
+                waited: false,
+                attempt: Attempt::NotTried,
+            },
+            stopped: Stopped::NOTHING,
+            action: None,
+            word_path: holders.join(last_word_name(&stem)),
+            operation: self.operation.clone(),
+        };
+        action.look();
+        Ok(Some(action))
     }
 
     /// Looks at the helper, then at its last word, which it writes before it goes, then at the init of
@@ -163,12 +213,16 @@ impl Unfinished {
             (Some(_), Init::Lives) => "; the init of its pid namespace has not ended",
             (Some(_), Init::Untold) => "; the init of its pid namespace cannot be looked at",
         };
-        format!(
+        let of_command = format!(
             "{}; the helper {}, the command {}{init}{what_was_done}",
             self.word,
             say(self.recorded.holder, holder),
             say(self.recorded.root, root)
-        )
+        );
+        match &self.action {
+            None => of_command,
+            Some(action) => format!("{of_command}; of its stop action: {}", action.evidence()),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::environment::Source;
 use crate::operation::{DescendantPolicy, Membership, Spec};
 use crate::output::Owed;
 use crate::stdin::{Stdin, StdinReader, in_memory};
+use crate::stop_action::{StopAction, StopActionWhen};
 
 /// Where the arbiter puts the output.
 #[derive(Debug)]
@@ -126,6 +127,19 @@ fn command(command: &Command) -> rpc::Command {
             Driver::Reaper => rpc::Driver::Reaper,
             Driver::PidNamespace => rpc::Driver::Pidns,
         },
+        stop_action: command.stop_action.as_ref().map(stop_action),
+    }
+}
+
+fn stop_action(action: &StopAction) -> rpc::StopAction {
+    rpc::StopAction {
+        program: action.program.as_os_str().into(),
+        args: action.args.iter().map(|arg| Text(arg.clone())).collect(),
+        when: match action.when {
+            StopActionWhen::Stopped => rpc::StopActionWhen::Stopped,
+            StopActionWhen::Always => rpc::StopActionWhen::Always,
+        },
+        timeout_ms: Some(action.timeout_ms()),
     }
 }
 

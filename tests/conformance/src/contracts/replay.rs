@@ -278,6 +278,10 @@ const CHANGES: &[Change] = &[
         merge_stderr: true,
         ..work
     }),
+    ("stop action", |_, work| Work {
+        stop_action: Some("true".to_owned()),
+        ..work
+    }),
     ("input", |_, work| work.stdin("other")),
     ("closed input", |_, work| Work {
         stdin: Input::Closed,

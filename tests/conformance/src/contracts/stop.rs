@@ -1,10 +1,11 @@
 //! Stopping: the whole tree, within bounds, and an error where there is nothing to stop.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use xioflow_kit::fixture_pids;
+use xioflow_kit::{Deadline, fixture_pids, wait};
 
 use crate::contract::{Contract, Level, Outcome, Unsupported};
 use crate::document::Document;
@@ -43,6 +44,12 @@ pub(super) const CONTRACTS: &[Contract] = &[
         title: "stopping what is not active is an error",
         level: Level::Stop,
         check: not_active,
+    },
+    Contract {
+        number: 66,
+        title: "a stop action runs once, before anything is freed, and changes nothing of the end",
+        level: Level::Stop,
+        check: stop_action,
     },
 ];
 
@@ -199,5 +206,46 @@ fn not_active(world: &World<'_>) -> Outcome {
     late.expect_err("the domain is closed")
         .assert(RefusalKind::DomainClosed, &[]);
     assert_eq!(client.record("late"), None);
+    Ok(())
+}
+
+fn stop_action(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    let path = |name: &str| world.stage.path(name).display().to_string();
+    let [trace, begun, go] = ["trace", "begun", "go"].map(path);
+    let script = format!(
+        "echo acted | tee -a {trace}; : > {begun}; while [ ! -e {go} ]; do sleep 0.02; done; exit 7"
+    );
+    let (work, ready) = world.announced("delegates", &["sleep"]);
+    let work = Work {
+        stop_action: Some(script),
+        ..work.lease("db").grace(Duration::from_millis(200))
+    };
+    let submitted = client.submit(&work)?;
+    let pids = world.stage.wait_ready(&ready);
+    submitted.cancel()?.expect("it is active");
+    wait::file(begun.as_ref(), Deadline::usual());
+    assert_gone(&pids);
+    assert_eq!(client.leases().len(), 1, "freed while its stop action ran");
+    fs::write(&go, "").expect("a file of the stage");
+    let result = submitted.wait().expect("a result");
+    result.assert(&json!({
+        "status": "cancelled", "terminationReason": "user_cancelled", "treeSettlement": "empty",
+    }));
+    Document(result.0["stopAction"].clone()).assert(&json!({
+        "ran": true, "exitCode": 7, "stdout": "acted\n", "treeSettlement": "empty",
+    }));
+    assert_eq!(client.leases(), []);
+    let again = client.submit(&work)?.wait().expect("a result");
+    assert_eq!(again.0["stopAction"], result.0["stopAction"]);
+    assert_eq!(fs::read_to_string(&trace).expect("a trace"), "acted\n");
+    // One that comes to its own exit needs none.
+    let quiet = Work {
+        stop_action: Some(format!("echo acted >> {trace}")),
+        ..world.shell("exits", "exit 3")
+    };
+    let result = client.submit(&quiet)?.wait().expect("a result");
+    assert_eq!(result.0["stopAction"]["ran"], json!(false), "{result:?}");
+    assert_eq!(fs::read_to_string(&trace).expect("a trace"), "acted\n");
     Ok(())
 }

@@ -224,6 +224,9 @@ impl Shell<'_> {
             Input::Bytes(bytes) => words.pair("--stdin", self.input_file(bytes)),
         }
         words.flag("--merge-stderr", work.merge_stderr);
+        if let Some(script) = &work.stop_action {
+            words.pair("--stop-action", script);
+        }
         for lease in &work.leases {
             words.pair("--lease", lease);
         }

@@ -9,8 +9,8 @@ use xioflow_kernel::journal::{
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES,
     DescendantPolicy, Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder,
-    OperationHandle, Piece, PruneOptions, RunError, RunHandle, Stdin, StopManner, Subscription,
-    stored_result,
+    OperationHandle, Piece, PruneOptions, RunError, RunHandle, Stdin, StopAction, StopManner,
+    Subscription, stored_result,
 };
 use xioflow_kit::Stage;
 
@@ -186,6 +186,9 @@ fn command(work: &Work) -> Result<Command, Unsupported> {
         .cwd(&work.cwd)
         .no_new_privs(work.no_new_privs)
         .merge_stderr(work.merge_stderr);
+    if let Some(script) = &work.stop_action {
+        command = command.stop_action(StopAction::shell(script));
+    }
     if work.inherit_env {
         command = command.inherit_env();
     }

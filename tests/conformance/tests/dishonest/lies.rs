@@ -78,6 +78,19 @@ const RESULTS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "praises-every-stop-action",
+        breaks: &[66],
+        told_by: "exitCode is 0",
+        ended: |ended| {
+            with(ended, |result| {
+                if result["stopAction"]["ran"] == true {
+                    result["stopAction"]["exitCode"] = json!(0);
+                }
+            })
+        },
+        ..HONEST
+    },
+    Liar {
         name: "keeps-a-byte-too-many",
         breaks: &[2, 3],
         told_by: " of ",

@@ -29,6 +29,7 @@ mod start_failure;
 mod starter;
 mod steering;
 mod stop;
+mod stop_action;
 mod survivors;
 mod terminal;
 mod text_view;

@@ -8,9 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use xioflow_kernel::{Command, DescendantPolicy, Domain, OperationBuilder, Stdin};
+use xioflow_kernel::{
+    Command, DescendantPolicy, Domain, OperationBuilder, Stdin, StopAction, StopActionWhen,
+};
 
-use crate::args::{Descendants, Driver, RunArgs};
+use crate::args::{self, Descendants, Driver, RunArgs};
 use crate::exit::Code;
 use crate::failure::Failure;
 
@@ -73,6 +75,9 @@ pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
             // That there are no control groups was said before.
             Driver::Auto | Driver::Cgroup => xioflow_kernel::Driver::Auto,
         });
+    if let Some(script) = &args.stop_action {
+        command = command.stop_action(stop_action(script, args));
+    }
     if let Some(cwd) = &args.cwd {
         command = command.cwd(cwd);
     }
@@ -96,6 +101,15 @@ fn driver(args: &RunArgs) -> Result<Driver, Failure> {
         Failure::new("usage", Code::Usage, message)
             .hint("it is one of auto, reaper, pidns; `xioflow run --help` says what they are")
     })
+}
+
+fn stop_action(script: &OsStr, args: &RunArgs) -> StopAction {
+    StopAction::shell(script)
+        .timeout(args.stop_action_timeout)
+        .when(match args.stop_action_when {
+            args::StopActionWhen::Stopped => StopActionWhen::Stopped,
+            args::StopActionWhen::Always => StopActionWhen::Always,
+        })
 }
 
 /// `K=V` sets; `K` passes this program's own value through.
