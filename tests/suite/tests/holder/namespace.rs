@@ -1,8 +1,12 @@
 //! A tree in a PID namespace of its own: held as ever, and ended by the kernel whoever dies.
 //!
-//! Whom a killed helper leaves is in `killed`.
+//! What the command finds there is in `inside`, what the tree tries against its init in `attacks`, and whom a
+//! killed helper leaves in `killed`. Hosts that forbid namespaces are in `refused`.
 
+mod attacks;
+mod inside;
 mod killed;
+mod refused;
 
 use std::collections::BTreeSet;
 
@@ -10,7 +14,7 @@ use xioflow_kit::namespace::{inner_pid, members};
 use xioflow_kit::{Deadline, Holder, Order, Stage, each_user, wait};
 use xioflow_protocol::{
     Containment, Descendants, Exit, FEATURE_PID_NAMESPACE, HELPER_EXIT_OK, PidNamespace, Reply,
-    Request, Stage as Step, StopPlan, SurvivorEnd,
+    Request, Stage as Step, StopPlan, Survivor, SurvivorEnd,
 };
 
 use crate::{plan, root_exit, rung, signal, signals, until_empty, until_failure, until_survivors};
@@ -103,13 +107,27 @@ fn its_init_is_of_the_helper_and_outside_of_the_tree() {
 
 #[test]
 fn every_escapee_is_ended_and_named_by_its_number_outside() {
-    let shapes: [&[&str]; 6] = [
+    let shapes: [&[&str]; 8] = [
         &["escape-setsid", "3"],
         &["daemonise", "ignore", "3"],
         &["hold-pipe", "3"],
         &["headless", "3"],
         &["spawn-tree", "chain", "20"],
         &["spawn-tree", "mixed", "20"],
+        &[
+            "shapes", "siblings", "3", "silent", "2", "deaf", "2", "stopped", "2",
+        ],
+        &[
+            "shapes",
+            "subreapers",
+            "2",
+            "traced",
+            "2",
+            "groups",
+            "2",
+            "threads",
+            "2",
+        ],
     ];
     each_user(|stage| {
         for shape in shapes {
@@ -152,6 +170,27 @@ fn descendants_may_end_by_themselves() {
         assert_eq!(root_exit(&replies), Exit::Exited { code: 3 });
         assert!(signals(&replies).is_empty(), "{replies:?}");
         assert_eq!((end.survivors_total, end.last_signal), (2, None));
+    });
+}
+
+/// Siblings of the root are the helper's children, and not their init's: it must not leave while they live.
+#[test]
+fn nobody_is_ended_because_the_init_is_alone() {
+    each_user(|stage| {
+        let parts = ["--ttl", "1", "--exit", "3", "shapes", "siblings", "3"];
+        let (mut order, _) = fixture(stage, &parts);
+        order.launch.descendants = Descendants::Wait;
+        let mut holder = Holder::start(stage);
+        let (_, namespace) = run(&mut holder, &order);
+        until_survivors(&mut holder);
+        assert_eq!(tree_of(&namespace).len(), 3);
+        let (replies, end) = until_empty(&mut holder);
+        assert!(signals(&replies).is_empty(), "{replies:?}");
+        let own = |survivor: &Survivor| survivor.end == SurvivorEnd::Ended(KILLED);
+        assert!(
+            end.survivors.iter().all(own),
+            "by their own timers: {end:?}"
+        );
     });
 }
 
