@@ -21,6 +21,7 @@ mod merge;
 mod namespaces;
 mod options;
 mod output;
+mod pid_namespace;
 mod prune;
 mod reading;
 mod recover;
