@@ -202,7 +202,7 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
                 .about("driver", driver.as_str())
                 .about("call", call.as_str())
                 .about("errno", errno)
-                .hint(namespace_remedy(errno))
+                .hint(namespace_remedy(call, errno))
         }
         ExecuteError::System { .. } => of_system(error),
         ExecuteError::Commit(commit) => of_commit(commit, error),

@@ -281,8 +281,9 @@ impl From<ExecuteError> for Failure {
             ExecuteError::RunClosed { .. } => Self::of("run_closed", Code::Internal, &error),
             ExecuteError::Helper(_) => Self::of("helper_failed", Code::Internal, &error)
                 .hint("`xioflow doctor` examines the helper"),
-            ExecuteError::DriverRefused { source, .. } => {
-                let remedy = namespace_remedy(source.raw_os_error().unwrap_or_default());
+            ExecuteError::DriverRefused { call, source, .. } => {
+                let errno = source.raw_os_error().unwrap_or_default();
+                let remedy = namespace_remedy(call, errno);
                 Self::of(kind::DRIVER_REFUSED, Code::Unavailable, &error).hint(remedy)
             }
             ExecuteError::System { .. } => Self::of("system", Code::Internal, &error),

@@ -1,7 +1,7 @@
 //! In what the tree of a command is held, and what to do where a host refuses that. Pure.
 
 use serde::{Deserialize, Serialize};
-use xioflow_protocol::Containment;
+use xioflow_protocol::{Containment, NamespaceStep};
 
 use crate::names::errno_name;
 use crate::result::Scope;
@@ -68,23 +68,44 @@ impl std::fmt::Display for Driver {
     }
 }
 
-/// What somebody can do about a host that refuses a pid namespace, by the error that it gave.
+/// What somebody can do about a host that refuses a pid namespace, by the call that was refused and its error.
+/// The call is one of those that [`NamespaceStep`] names; of another one only what always helps is said.
 #[must_use]
-pub fn namespace_remedy(errno: i32) -> &'static str {
+pub fn namespace_remedy(call: &str, errno: i32) -> &'static str {
+    use NamespaceStep as Step;
     match errno_name(errno).as_str() {
         "ENOSPC" | "EUSERS" => {
-            "allow more of them with `sysctl -w user.max_user_namespaces=15000 user.max_pid_namespaces=15000`; \
-             or run it with `--driver reaper`"
+            return "allow more of them with `sysctl -w user.max_user_namespaces=15000 \
+                    user.max_pid_namespaces=15000 user.max_mnt_namespaces=15000`; or run it with `--driver reaper`";
         }
         "EAGAIN" | "ENOMEM" => {
-            "the host has no room for it at the moment: run it again, or with `--driver reaper`"
+            return "the host has no room for it at the moment: run it again, or with `--driver reaper`";
         }
-        "ENOSYS" | "EINVAL" => "this kernel has no such namespaces: run it with `--driver reaper`",
-        _ => {
-            "let ordinary users make them: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu), \
-             `sysctl -w kernel.unprivileged_userns_clone=1` (Debian), `--security-opt seccomp=unconfined \
-             --security-opt systempaths=unconfined` (a container); or run it as root, or with `--driver reaper`"
+        "ENOSYS" | "EINVAL" => {
+            return "this kernel has no such namespaces: run it with `--driver reaper`";
         }
+        _ => {}
+    }
+    match Step::of_subject(call.as_bytes()) {
+        Some(Step::UserNamespace) => {
+            "let ordinary users make them with `sysctl -w kernel.unprivileged_userns_clone=1` (Debian); in a container \
+             start that with `--security-opt seccomp=unconfined`; or run it as root, or with `--driver reaper`"
+        }
+        Some(
+            Step::Setgroups
+            | Step::UserMap
+            | Step::GroupMap
+            | Step::PidNamespace
+            | Step::MountNamespace,
+        ) => {
+            "give ordinary users their rights in them with `sysctl -w \
+             kernel.apparmor_restrict_unprivileged_userns=0` (Ubuntu); or run it as root, or with `--driver reaper`"
+        }
+        Some(Step::Proc | Step::Propagation) => {
+            "the /proc of this host is partly hidden, as in most containers: start that with `--security-opt \
+             systempaths=unconfined`; or run it with `--driver reaper`"
+        }
+        Some(Step::Init | Step::Capabilities) | None => "run it with `--driver reaper`",
     }
 }
 
@@ -103,11 +124,42 @@ mod tests {
 
     #[test]
     fn every_refusal_has_a_way_out() {
-        for errno in 1..134 {
-            let remedy = namespace_remedy(errno);
-            assert!(remedy.contains("--driver reaper"), "{errno}: {remedy}");
+        let steps = NamespaceStep::ALL.map(NamespaceStep::name);
+        for call in steps.into_iter().chain(["something newer"]) {
+            for errno in 1..134 {
+                let remedy = namespace_remedy(call, errno);
+                assert!(
+                    remedy.contains("--driver reaper"),
+                    "{call} {errno}: {remedy}"
+                );
+            }
         }
-        let quota = rustix::io::Errno::NOSPC.raw_os_error();
-        assert!(namespace_remedy(quota).contains("user.max_user_namespaces"));
+    }
+
+    #[test]
+    fn the_way_out_is_that_of_what_stands_in_the_way() {
+        use rustix::io::Errno;
+        for (step, errno, says) in [
+            (
+                NamespaceStep::UserNamespace,
+                Errno::NOSPC,
+                "user.max_user_namespaces",
+            ),
+            (
+                NamespaceStep::UserNamespace,
+                Errno::PERM,
+                "unprivileged_userns_clone",
+            ),
+            (
+                NamespaceStep::PidNamespace,
+                Errno::PERM,
+                "apparmor_restrict_unprivileged_userns",
+            ),
+            (NamespaceStep::Proc, Errno::PERM, "systempaths=unconfined"),
+            (NamespaceStep::Init, Errno::AGAIN, "run it again"),
+        ] {
+            let remedy = namespace_remedy(step.name(), errno.raw_os_error());
+            assert!(remedy.contains(says), "{step:?}: {remedy}");
+        }
     }
 }

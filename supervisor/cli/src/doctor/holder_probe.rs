@@ -1,6 +1,6 @@
 //! Starts the real helper and speaks its protocol, each step within one deadline.
 //!
-//! Neighbours: `helper` greets it, `subreaper` has it hold a tree. It is closer to the wire than
+//! Neighbours: `helper` greets it, `subreaper` and `pid_namespace` have it hold a tree. It is closer to the wire than
 //! the kernel's own link, because it judges the helper alone.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -198,6 +198,13 @@ impl Holder {
     /// Ends the conversation and waits until the helper is gone; what it held is stopped by it.
     pub(super) fn finish(mut self) -> Result<ExitStatus, HolderError> {
         self.close()
+    }
+
+    /// Kills it, and waits for its end: what becomes of what it held is what is asked.
+    pub(super) fn kill(mut self) -> Result<(), HolderError> {
+        let failed = |step| move |source| HolderError::Socket { step, source };
+        self.child.kill().map_err(failed("kill"))?;
+        self.child.wait().map(drop).map_err(failed("wait for"))
     }
 
     /// The helper sees the end of the stream at once. What it still has to say fits the socket.

@@ -19,6 +19,7 @@ mod helper;
 mod holder_probe;
 mod landlock;
 mod ofd_lock;
+mod pid_namespace;
 mod pidfd;
 mod proc_children;
 mod process_stat;
@@ -58,7 +59,7 @@ struct Examination {
 }
 
 /// From what everything needs to what only some commands ask for.
-const EXAMINATIONS: [Examination; 9] = [
+const EXAMINATIONS: [Examination; 10] = [
     Examination {
         id: "helper",
         title: "helper program",
@@ -70,6 +71,12 @@ const EXAMINATIONS: [Examination; 9] = [
         title: "escaping processes",
         required: true,
         look: |options| subreaper::look(options.helper.as_deref()),
+    },
+    Examination {
+        id: "pid-namespace",
+        title: "pid namespaces",
+        required: false,
+        look: |options| pid_namespace::look(options.helper.as_deref()),
     },
     Examination {
         id: "pidfd",

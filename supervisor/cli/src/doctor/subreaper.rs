@@ -148,7 +148,7 @@ struct Trial {
 
 impl Trial {
     fn run(helper: &Path) -> Result<Outcome, TrialError> {
-        let left_session = find_program("setsid", &search_path()).is_some();
+        let left_session = has_setsid();
         let wanted = if left_session { 2 } else { 1 };
         let holders = tempfile::Builder::new()
             .prefix("xioflow-doctor-")
@@ -192,7 +192,9 @@ impl Trial {
             stderr.as_fd(),
             holders.as_fd(),
         ];
-        holder.launch(launch(with_daemon), descriptors)?;
+        let daemon = if with_daemon { DAEMON } else { "" };
+        let script = format!("{ORPHAN}{daemon}{END}");
+        holder.launch(launch(&script, Containment::Subreaper), descriptors)?;
         match holder.next_reply()? {
             Reply::Spawned { .. } => holder.send(&Request::Release)?,
             other => return Err(not_started("a spawned command", &other)),
@@ -270,15 +272,14 @@ fn not_started(wanted: &'static str, reply: &Reply) -> TrialError {
     }
 }
 
-fn launch(with_daemon: bool) -> Launch {
-    let daemon = if with_daemon { DAEMON } else { "" };
-    let script = format!("{ORPHAN}{daemon}{END}");
+/// A script of sh(1), as a trial has it run.
+pub(super) fn launch(script: &str, containment: Containment) -> Launch {
     let bytes = |text: &str| text.as_bytes().to_vec().into();
     let mut path = b"PATH=".to_vec();
     path.extend_from_slice(search_path().as_encoded_bytes());
     Launch {
         program: bytes("/bin/sh"),
-        argv: vec![bytes("sh"), bytes("-c"), bytes(&script)],
+        argv: vec![bytes("sh"), bytes("-c"), bytes(script)],
         env: vec![path.into()],
         cwd: bytes("/"),
         umask: None,
@@ -295,8 +296,13 @@ fn launch(with_daemon: bool) -> Launch {
         last_word_name: bytes("trial"),
         operation_id: "doctor".to_owned(),
         stdin_closed: false,
-        containment: Containment::Subreaper,
+        containment,
     }
+}
+
+/// Whether there is a program that leaves a session.
+pub(super) fn has_setsid() -> bool {
+    find_program("setsid", &search_path()).is_some()
 }
 
 fn search_path() -> std::ffi::OsString {

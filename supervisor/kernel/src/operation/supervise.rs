@@ -418,7 +418,9 @@ impl<'a> Supervision<'a> {
             self.link.make_sure_it_is_gone();
             ended = end_orphans(self.root, self.told.exit());
         }
-        let ending = match ended.or_else(|| self.end_namespace()) {
+        // What else has come up may be of others.
+        let by_namespace = self.end_namespace(ended.as_ref().and_then(|(end, _)| end.exit));
+        let ending = match by_namespace.or(ended) {
             Some((end, empty)) => Ending::Adopted { lost, end, empty },
             None => Ending::Lost(lost),
         };
@@ -426,12 +428,12 @@ impl<'a> Supervision<'a> {
     }
 
     /// Ends the tree with its pid namespace, where it has one that ends. Who was in it is not seen.
-    fn end_namespace(&mut self) -> Option<(TreeEnd, bool)> {
+    fn end_namespace(&mut self, exit: Option<Exit>) -> Option<(TreeEnd, bool)> {
         let namespace = self.namespace.as_ref()?;
         // It waits for the command, without whose end that of the namespace would not come.
         self.link.make_sure_it_is_gone();
         let end = TreeEnd {
-            exit: self.told.exit(),
+            exit: exit.or(self.told.exit()),
             survivors: Vec::new(),
             survivors_total: 0,
             usage: Usage::default(),
