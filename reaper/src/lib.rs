@@ -20,6 +20,7 @@
 //! tree       what is known of the tree: its root, its survivors, its end
 //! channel    frames in and out of the control socket, which never blocks the loop
 //! last_word  what is left on disk when the supervisor is gone
+//! armour     what the helper takes from itself once the command is made
 //! emergency  what is still done in a panic
 //! ```
 //!
@@ -33,6 +34,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod armour;
 mod channel;
 mod elf;
 mod emergency;

@@ -53,6 +53,15 @@ enum Stage {
     Over,
 }
 
+/// What a supervisor asks for by the features it names.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wishes {
+    /// It will say when the account is durable.
+    pub(crate) waits_for_record: bool,
+    /// It wants to hear what the helper has taken from itself.
+    pub(crate) hears_armour: bool,
+}
+
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
@@ -83,8 +92,7 @@ pub(crate) struct Operation {
     released: bool,
     host_lost: bool,
     stopped_for_loss: bool,
-    /// The supervisor will say when the account is durable.
-    waits_for_record: bool,
+    wishes: Wishes,
     /// The supervisor wants to hear that nothing is left of a command that was not let run.
     discarded: bool,
     /// More children have ended than one round waits for.
@@ -102,7 +110,7 @@ impl Operation {
         command: &Command,
         terms: Terms,
         descriptors: Descriptors,
-        waits_for_record: bool,
+        wishes: Wishes,
     ) -> Result<Self, LaunchFailure> {
         let Spawned {
             namespace,
@@ -131,7 +139,7 @@ impl Operation {
             released: false,
             host_lost: false,
             stopped_for_loss: false,
-            waits_for_record,
+            wishes,
             discarded: false,
             more_to_collect: false,
         })

@@ -6,9 +6,9 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED, FEATURE_SUSPEND, FrameError,
-    HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor, PROTOCOL_VERSION,
-    ProtocolFault, Reply, Request,
+    FEATURE_ARMOUR, FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED, FEATURE_SUSPEND,
+    FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor,
+    PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
 use xioflow_sys::{
     AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
@@ -18,7 +18,7 @@ use xioflow_sys::{
 use crate::channel::{Channel, Input};
 use crate::ladder::Millis;
 use crate::launch::{Descriptors, Rejection, check_stop_plan, prepare};
-use crate::operation::{After, Operation};
+use crate::operation::{After, Operation, Wishes};
 use crate::setup::{Ground, RELEASE};
 
 /// What the loop can wake up for.
@@ -58,8 +58,8 @@ pub(crate) struct Server {
     phase: Phase,
     /// The exit status, once nothing is left to do but to say what waits to be said.
     leaving: Option<i32>,
-    /// Whether the supervisor says when an account is durable.
-    waits_for_record: bool,
+    /// What the supervisor's features ask for.
+    wishes: Wishes,
     /// Whether the peer was refused, which decides the exit status.
     refused: bool,
     /// Whether the loss of the supervisor was dealt with.
@@ -68,7 +68,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// A helper that has not heard anything yet.
-    pub(crate) const fn new(ground: Ground, proof: SingleThread) -> Self {
+    pub(crate) fn new(ground: Ground, proof: SingleThread) -> Self {
         let channel = Channel::new(ground.control);
         Self {
             ground,
@@ -76,7 +76,7 @@ impl Server {
             channel,
             phase: Phase::Greeting,
             leaving: None,
-            waits_for_record: false,
+            wishes: Wishes::default(),
             refused: false,
             lost: false,
         }
@@ -342,11 +342,16 @@ impl Server {
                 FEATURE_SUSPEND,
                 FEATURE_NICE,
                 FEATURE_PID_NAMESPACE,
+                FEATURE_ARMOUR,
             ]
             .map(Into::into)
             .into(),
         };
-        self.waits_for_record = theirs.features.iter().any(|name| name == FEATURE_RECORDED);
+        let names = |feature: &str| theirs.features.iter().any(|name| name == feature);
+        self.wishes = Wishes {
+            waits_for_record: names(FEATURE_RECORDED),
+            hears_armour: names(FEATURE_ARMOUR),
+        };
         self.phase = Phase::Idle;
         self.channel.say(&Reply::Hello(hello));
         // Here and not in the child, where it would be on the way to the command.
@@ -372,7 +377,7 @@ impl Server {
                 &command,
                 terms,
                 descriptors,
-                self.waits_for_record,
+                self.wishes,
             )
             .map_err(Rejection::Failure)
         });

@@ -38,8 +38,8 @@ mod process;
 pub use frame::{Decoder, FRAME_LEN_MAX, FrameError, encode};
 pub use last_word::{LAST_WORD_FORMAT, LastWord, LastWordError};
 pub use message::{
-    Containment, Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure, ProtocolFault, Reply,
-    Request, ResourceLimit, Stage, TreeEnd, Usage,
+    Armour, Containment, Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure,
+    ProtocolFault, Reply, Request, ResourceLimit, Stage, TreeEnd, Usage,
 };
 pub use namespace::NamespaceStep;
 pub use plan::{Rung, StopPlan};
@@ -72,6 +72,13 @@ pub const FEATURE_NICE: &str = "nice";
 
 /// Feature of a helper that knows [`Launch::containment`]. One without it would leave that unread.
 pub const FEATURE_PID_NAMESPACE: &str = "pid-namespace";
+
+/// The feature of a helper that says [`Reply::Armour`], and of a supervisor that wants to hear it.
+pub const FEATURE_ARMOUR: &str = "armour";
+
+/// The feature of a helper whose file gave it `CAP_KILL`: it ends members of its tree that belong to other
+/// users.
+pub const FEATURE_CAP_KILL: &str = "cap-kill";
 
 /// Exit status of the helper after a launch it carried to the end.
 pub const HELPER_EXIT_OK: i32 = 0;

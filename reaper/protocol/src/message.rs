@@ -246,6 +246,27 @@ pub enum Reply {
         #[n(0)]
         message: String,
     },
+    /// What the helper has taken from itself, while the command waits at the gate. Only to supervisors
+    /// that named [`crate::FEATURE_ARMOUR`].
+    #[n(11)]
+    Armour(#[n(0)] Armour),
+}
+
+/// What a helper has taken from itself, as far as its kernel has it and let it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Armour {
+    /// Whether it can gain no privileges any more.
+    #[n(0)]
+    pub no_new_privs: bool,
+    /// The version of Landlock that keeps it from files; null without.
+    #[n(1)]
+    pub landlock_abi: Option<u32>,
+    /// Whether a filter keeps it from system calls.
+    #[n(2)]
+    pub filter: bool,
+    /// The capabilities it has kept, a bit for each; null when that could not be told.
+    #[n(3)]
+    pub capabilities: Option<u64>,
 }
 
 /// Why a command did not start.
@@ -398,6 +419,16 @@ pub enum ProtocolFault {
         #[n(0)]
         what: String,
     },
+    /// The helper has more rights than an ordinary process of its user, and the peer is somebody else.
+    #[n(6)]
+    Stranger {
+        /// The user who started the helper.
+        #[n(0)]
+        ours: u32,
+        /// The user who made the socket; null where the system does not say.
+        #[n(1)]
+        theirs: Option<u32>,
+    },
 }
 
 impl fmt::Display for ProtocolFault {
@@ -419,6 +450,16 @@ impl fmt::Display for ProtocolFault {
                 LaunchDescriptor::COUNT
             ),
             Self::Invalid { what } => write!(f, "helper received an invalid launch: {what}"),
+            Self::Stranger { ours, theirs } => {
+                write!(
+                    f,
+                    "helper has rights of its own and serves user {ours} only, the socket is of "
+                )?;
+                match theirs {
+                    Some(theirs) => write!(f, "user {theirs}"),
+                    None => f.write_str("an unknown user"),
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use xioflow_protocol::{
-    Containment, Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity,
+    Armour, Containment, Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity,
     LAST_WORD_FORMAT, LastWord, LastWordError, Launch, LaunchFailure, PidNamespace, ProcessNote,
     ProtocolFault, Reply, Request, ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd,
     TreeEnd, Usage, WhyAlive, encode,
@@ -199,6 +199,8 @@ fn fault() -> impl Strategy<Value = ProtocolFault> {
         Just(ProtocolFault::OutOfOrder),
         any::<u32>().prop_map(|received| ProtocolFault::Descriptors { received }),
         ".{0,30}".prop_map(|what| ProtocolFault::Invalid { what }),
+        any::<(u32, Option<u32>)>()
+            .prop_map(|(ours, theirs)| ProtocolFault::Stranger { ours, theirs }),
     ]
 }
 
@@ -217,6 +219,16 @@ fn reply() -> impl Strategy<Value = Reply> {
         tree_end().prop_map(Reply::TreeRemains),
         fault().prop_map(Reply::Refused),
         ".{0,30}".prop_map(|message| Reply::Panicked { message }),
+        any::<(bool, Option<u32>, bool, Option<u64>)>().prop_map(
+            |(no_new_privs, landlock_abi, filter, capabilities)| {
+                Reply::Armour(Armour {
+                    no_new_privs,
+                    landlock_abi,
+                    filter,
+                    capabilities,
+                })
+            }
+        ),
     ]
 }
 

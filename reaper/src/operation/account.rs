@@ -46,7 +46,7 @@ impl Operation {
             return self.leave_last_word(account);
         }
         // Before the release nothing was recorded that an account could be missing from.
-        if self.waits_for_record && self.released {
+        if self.wishes.waits_for_record && self.released {
             self.stage = Stage::Told(account);
             return After::Stay;
         }

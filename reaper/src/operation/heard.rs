@@ -3,9 +3,10 @@
 use alloc::format;
 
 use xioflow_protocol::{LaunchFailure, Reply, Stage as Step};
-use xioflow_sys::Errno;
+use xioflow_sys::{AsFd, Errno};
 
 use super::{After, CLOSED_WAIT_MS, Operation, Stage, failure};
+use crate::armour;
 use crate::channel::Channel;
 use crate::gate::{Keeper, Word};
 use crate::namespace::Heard;
@@ -82,7 +83,16 @@ impl Operation {
         let spawned = Reply::Spawned { root, namespace };
         channel.say_with(&spawned, self.pidfd.take());
         self.announced = true;
+        self.arm(channel);
         self.stage = Stage::Waiting(keeper);
+    }
+
+    /// The child is made, and nothing of the command runs yet: from now on the helper needs little.
+    fn arm(&self, channel: &mut Channel) {
+        let armour = armour::put_on(self.holders.as_fd());
+        if self.wishes.hears_armour {
+            channel.say(&Reply::Armour(armour));
+        }
     }
 
     fn hear_waiting(&mut self, keeper: Keeper) {

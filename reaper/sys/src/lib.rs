@@ -33,6 +33,7 @@ mod namespace;
 mod poll;
 mod privilege;
 mod process;
+mod seccomp;
 mod signal;
 mod socket;
 #[doc(hidden)]
@@ -56,7 +57,7 @@ pub use file::{
     write,
 };
 pub use heap::Heap;
-pub use landlock::landlock_abi;
+pub use landlock::{FileRights, Ruleset, landlock_abi};
 pub use limit::{getrlimit, setpriority, setrlimit, umask};
 pub use namespace::{
     NamespaceKind, empty_bounding_set, may_make_namespaces, mount_proc, pidfd_status,
@@ -68,11 +69,14 @@ pub use privilege::{
     set_name, set_no_new_privs, set_real_time,
 };
 pub use process::{
-    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getpid, getppid,
+    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getpid, getppid, getuid,
     group_of, kill, kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
 };
+pub use seccomp::{AUDIT_ARCH, FilterStep, FilterTest, FilterWord, Sysno, put_on_filter};
 pub use signal::{Signal, SignalFd, SignalSet, Signalled, default_disposition, set_mask, signalfd};
-pub use socket::{Received, SocketKind, recv, recv_waiting, send, shutdown_write, socketpair};
+pub use socket::{
+    Received, SocketKind, peer_user, recv, recv_waiting, send, shutdown_write, socketpair,
+};
 pub use start::{Entry, keep_only};
 pub use time::{Clock, now};
 pub use wait::{

@@ -176,6 +176,13 @@ pub fn getppid() -> u32 {
     unsafe { call!(getppid) }.map_or(0, id)
 }
 
+/// The real user of this process: who started it, whatever rights its program has.
+#[must_use]
+pub fn getuid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(getuid) }.map_or(u32::MAX, id)
+}
+
 /// The effective user of this process.
 #[must_use]
 pub fn geteuid() -> u32 {

@@ -224,6 +224,38 @@ pub fn shutdown_write(socket: &impl AsFd) -> Result<(), Errno> {
     unsafe { call!(shutdown, socket.as_fd(), 1u32) }.map(drop)
 }
 
+/// The size of `struct ucred` as socklen_t.
+const CREDENTIALS_LEN: u32 = 12;
+const _: () = assert!(size_of::<raw::ucred>() == 12);
+
+/// The user who made a pair of sockets, or who is connected at the other end, as it was then.
+///
+/// # Errors
+/// As in getsockopt(2); ENODATA and the like where a socket has no such peer.
+///
+/// Source: unix(7), `SO_PEERCRED`.
+pub fn peer_user(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut credentials = raw::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut len = CREDENTIALS_LEN;
+    // SAFETY: the kernel writes at most `len` bytes into a local structure of plain integers, and
+    // how many it wrote into `len`, a local too.
+    unsafe {
+        call!(
+            getsockopt,
+            socket,
+            raw::SOL_SOCKET,
+            raw::SO_PEERCRED,
+            &raw mut credentials,
+            &raw mut len
+        )
+    }?;
+    Ok(credentials.uid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +282,16 @@ mod tests {
         assert!(matches!(recv(b.as_fd(), &mut buffer), Err(Errno::EAGAIN)));
         drop(a);
         assert!(recv(b.as_fd(), &mut buffer).expect("the end").is_end());
+    }
+
+    #[test]
+    fn a_pair_knows_who_made_it() {
+        let (a, b) = socketpair(SocketKind::Stream).expect("a pair");
+        for end in [&a, &b] {
+            assert_eq!(peer_user(end.as_fd()), Ok(crate::geteuid()));
+        }
+        let null = openat(CWD, c"/dev/null", OpenFlags::READ, 0).expect("/dev/null opens");
+        assert!(peer_user(null.as_fd()).is_err(), "which is no socket");
     }
 
     #[test]

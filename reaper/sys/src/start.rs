@@ -7,7 +7,7 @@ use core::ffi::CStr;
 use core::iter;
 use core::panic::PanicInfo;
 
-use linux_raw_sys::auxvec::AT_PAGESZ;
+use linux_raw_sys::auxvec::{AT_PAGESZ, AT_SECURE};
 
 use crate::register::Register;
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
 pub struct Entry {
     arguments: &'static [*const core::ffi::c_char],
     page_size: usize,
+    secure: bool,
     descriptors: Result<(), Errno>,
     single_thread: SingleThread,
 }
@@ -37,6 +38,12 @@ impl Entry {
     #[must_use]
     pub const fn page_size(&self) -> usize {
         self.page_size
+    }
+
+    /// Whether the program got rights by its file that its caller has not (`AT_SECURE`).
+    #[must_use]
+    pub const fn secure(&self) -> bool {
+        self.secure
     }
 
     /// Whether every inherited descriptor above 2 was closed before the program began.
@@ -62,15 +69,16 @@ impl Entry {
 pub unsafe fn begin(stack: *const usize, main: fn(Entry) -> i32) -> ! {
     // SAFETY: the caller's promise: argc, then argc pointers and null, the environment and
     // null, then pairs that end with AT_NULL; see "Process Initialization" in the psABI.
-    let (arguments, page_size) = unsafe {
+    let (arguments, auxiliary) = unsafe {
         let count = stack.read();
         let first = stack.add(1);
         let arguments = core::slice::from_raw_parts(first.cast(), count);
-        (arguments, page_size(first.add(count + 1)))
+        (arguments, Auxiliary::read(first.add(count + 1)))
     };
     let entry = Entry {
         arguments,
-        page_size,
+        page_size: auxiliary.page_size,
+        secure: auxiliary.secure,
         descriptors: close_from(3),
         // SAFETY: the program has just begun, has no C library, and makes no threads.
         single_thread: unsafe { SingleThread::assert() },
@@ -78,26 +86,41 @@ pub unsafe fn begin(stack: *const usize, main: fn(Entry) -> i32) -> ! {
     exit_group(main(entry))
 }
 
-/// Finds the page size behind the environment.
-///
-/// # Safety
-/// `environment` leads to the pointers of the environment on the initial stack.
-unsafe fn page_size(environment: *const usize) -> usize {
-    // SAFETY: the caller's promise; both walks stop at the terminators the kernel wrote.
-    unsafe {
-        let mut word = environment;
-        while word.read() != 0 {
-            word = word.add(1);
-        }
-        word = word.add(1);
-        while word.read() != 0 {
-            if word.read() == AT_PAGESZ.register() {
-                return word.add(1).read();
+/// What is taken of the auxiliary vector, see getauxval(3).
+struct Auxiliary {
+    page_size: usize,
+    secure: bool,
+}
+
+impl Auxiliary {
+    /// Reads what is behind the environment.
+    ///
+    /// # Safety
+    /// `environment` leads to the pointers of the environment on the initial stack.
+    unsafe fn read(environment: *const usize) -> Self {
+        let mut found = Self {
+            page_size: 4096,
+            secure: false,
+        };
+        // SAFETY: the caller's promise; both walks stop at the terminators the kernel wrote.
+        unsafe {
+            let mut word = environment;
+            while word.read() != 0 {
+                word = word.add(1);
             }
-            word = word.add(2);
+            word = word.add(1);
+            while word.read() != 0 {
+                let value = word.add(1).read();
+                match word.read() {
+                    kind if kind == AT_PAGESZ.register() => found.page_size = value,
+                    kind if kind == AT_SECURE.register() => found.secure = value != 0,
+                    _ => {}
+                }
+                word = word.add(2);
+            }
         }
+        found
     }
-    4096
 }
 
 /// Closes all descriptors from `first` on. Only before anything owns one.

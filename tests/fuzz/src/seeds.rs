@@ -1,7 +1,7 @@
 //! Inputs to start from: what both ends really say, made by the code that says it.
 
 use xioflow_protocol::{
-    Containment, Descendants, Exit, Hello, Identity, LAST_WORD_FORMAT, LastWord, Launch,
+    Armour, Containment, Descendants, Exit, Hello, Identity, LAST_WORD_FORMAT, LastWord, Launch,
     LaunchFailure, PROTOCOL_VERSION, PidNamespace, ProcessNote, ProtocolFault, Reply, Request,
     ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive, encode,
 };
@@ -188,9 +188,19 @@ fn replies() -> Vec<Reply> {
         Reply::Refused(ProtocolFault::Invalid {
             what: "cwd is relative".into(),
         }),
+        Reply::Refused(ProtocolFault::Stranger {
+            ours: 1000,
+            theirs: Some(0),
+        }),
         Reply::Panicked {
             message: "serve.rs:1".into(),
         },
+        Reply::Armour(Armour {
+            no_new_privs: true,
+            landlock_abi: Some(7),
+            filter: true,
+            capabilities: Some(32),
+        }),
     ]
 }
 

@@ -33,6 +33,7 @@ pub(super) fn check(reply: &Reply) -> Result<(), &'static str> {
         Reply::Hello(_)
         | Reply::Spawned { .. }
         | Reply::Running
+        | Reply::Armour(_)
         | Reply::Refused(_)
         | Reply::Panicked { .. } => Ok(()),
     }

@@ -32,6 +32,7 @@ pub(super) fn reply(reply: &Reply) {
         Reply::TreeEmpty(_) => "tree-empty",
         Reply::TreeRemains(_) => "tree-remains",
         Reply::Refused(_) => "refused",
+        Reply::Armour(_) => "armour",
         Reply::Panicked { .. } => "panicked",
     };
     killpoint::pass(|| format!("helper:{}:after-receive", name()));

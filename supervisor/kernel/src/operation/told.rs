@@ -101,6 +101,7 @@ impl Told {
             // They come again, complete, with the end of the tree.
             Reply::Survivors { .. } => Ok(News::None),
             Reply::Hello(_) | Reply::Spawned { .. } => contradiction("a launch report again"),
+            Reply::Armour(_) => contradiction("what nobody had asked for"),
             Reply::Refused(_) | Reply::Panicked { .. } => contradiction("a refusal"),
         }
     }

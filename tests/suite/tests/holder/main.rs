@@ -1,6 +1,7 @@
 //! The real helper, spoken to in frames: what it promises, and what it refuses.
 
 mod account;
+mod armour;
 mod child;
 mod gate;
 mod launch;
