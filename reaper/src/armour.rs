@@ -54,6 +54,17 @@ pub(crate) fn put_on(holders: BorrowedFd<'_>) -> Armour {
     }
 }
 
+/// The same for the init of a namespace, which opens nothing any more. It was forked before the helper
+/// puts its own on.
+pub(crate) fn put_on_init() {
+    // Who asks for the helper's is not told of this one: it is seen in /proc.
+    let _put_on = set_no_new_privs();
+    let _restricted = landlock_abi()
+        .and_then(Ruleset::forbidding_all)
+        .and_then(|rules| rules.restrict_self());
+    let _filtered = put_on_filter(&filter::program(&calls::allowed()));
+}
+
 /// Leaves the thread nothing of the file system but `/proc` to read, and a folder to write in. Says the
 /// version of Landlock that does it.
 fn restrict_files(holders: BorrowedFd<'_>) -> Result<u32, Errno> {

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use xioflow_sys::{FilterTest, Sysno};
+use xioflow_sys::{FilterTest, PIDFD_GET_INFO, Sysno};
 
 /// A call that is allowed.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,12 @@ const PLAIN: [Sysno; 29] = [
 ];
 
 /// Calls that are allowed with some arguments only.
-const CHECKED: [Allowed; 4] = [
+const CHECKED: [Allowed; 5] = [
+    Allowed {
+        call: Sysno::ioctl,
+        // How a process has ended, asked of its pidfd.
+        unless: &[unless(1, FilterTest::Differs(PIDFD_GET_INFO))],
+    },
     Allowed {
         call: Sysno::openat,
         unless: &[unless(2, FilterTest::AnyOf(CHANGES_WHAT_IS_THERE))],

@@ -12,6 +12,7 @@ use xioflow_sys::{
     capset, exit_group, ppoll, recv, send, set_name, set_parent_death_signal, signalfd,
 };
 
+use crate::armour;
 use crate::emergency;
 use crate::reap::{Left, harvest};
 
@@ -91,6 +92,7 @@ fn prepare() -> Result<(SignalFd, u64), Errno> {
     let signals = signalfd(SignalSet::EMPTY.with(Signal::CHLD))?;
     let mut line = StatLine::new();
     let stat = read_own_stat(&mut line).map_err(|_| Errno::ENOENT)?;
+    armour::put_on_init();
     Ok((signals, stat.start_ticks))
 }
 

@@ -60,8 +60,8 @@ pub use heap::Heap;
 pub use landlock::{FileRights, Ruleset, landlock_abi};
 pub use limit::{getrlimit, setpriority, setrlimit, umask};
 pub use namespace::{
-    NamespaceKind, empty_bounding_set, may_make_namespaces, mount_proc, pidfd_status,
-    receive_mounts_only, set_parent_death_signal, unshare,
+    NamespaceKind, PIDFD_GET_INFO, empty_bounding_set, may_make_namespaces, mount_proc,
+    pidfd_status, receive_mounts_only, set_parent_death_signal, unshare,
 };
 pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, PollFd, ppoll};
 pub use privilege::{

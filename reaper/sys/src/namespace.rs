@@ -118,8 +118,8 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// `_IOWR(PIDFS_IOCTL_MAGIC, 11, struct pidfd_info)`.
-const PIDFD_GET_INFO: u32 = 0xC040_FF0B;
+/// `_IOWR(PIDFS_IOCTL_MAGIC, 11, struct pidfd_info)`: the request of [`pidfd_status`].
+pub const PIDFD_GET_INFO: u32 = 0xC040_FF0B;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
 /// The status of a process that somebody has waited for, as wait(2) encodes it; `None` before that.

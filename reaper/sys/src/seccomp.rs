@@ -32,6 +32,8 @@ pub enum FilterWord {
 pub enum FilterTest {
     /// Whether it is this number.
     Equal(u32),
+    /// Whether it is another number.
+    Differs(u32),
     /// Whether it is this number or a higher one.
     AtLeast(u32),
     /// Whether it is a higher number.
@@ -86,13 +88,14 @@ impl FilterStep {
                 (code, 0, 0, word.offset())
             }
             Self::Jump { test, holds, fails } => {
-                let (kind, operand) = match test {
-                    FilterTest::Equal(operand) => (raw::BPF_JEQ, operand),
-                    FilterTest::AtLeast(operand) => (raw::BPF_JGE, operand),
-                    FilterTest::Above(operand) => (raw::BPF_JGT, operand),
-                    FilterTest::AnyOf(operand) => (raw::BPF_JSET, operand),
+                let (kind, jt, jf, operand) = match test {
+                    FilterTest::Equal(operand) => (raw::BPF_JEQ, holds, fails, operand),
+                    FilterTest::Differs(operand) => (raw::BPF_JEQ, fails, holds, operand),
+                    FilterTest::AtLeast(operand) => (raw::BPF_JGE, holds, fails, operand),
+                    FilterTest::Above(operand) => (raw::BPF_JGT, holds, fails, operand),
+                    FilterTest::AnyOf(operand) => (raw::BPF_JSET, holds, fails, operand),
                 };
-                (raw::BPF_JMP | kind | raw::BPF_K, holds, fails, operand)
+                (raw::BPF_JMP | kind | raw::BPF_K, jt, jf, operand)
             }
             Self::Allow => (raw::BPF_RET | raw::BPF_K, 0, 0, ANSWER_ALLOW),
             Self::Refuse(errno) => {
