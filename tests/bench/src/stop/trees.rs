@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
+use xioflow_kit::namespace::members;
 use xioflow_kit::{Holder, Order, Stage, running_as_root, wait as kit_wait};
-use xioflow_protocol::{Reply, Request, Rung, StopPlan};
+use xioflow_protocol::{Containment, Reply, Request, Rung, StopPlan};
 
 use super::Case;
 
@@ -39,6 +40,8 @@ pub(super) enum Way {
     Cgroup { hierarchy: PathBuf },
     /// By the helper of an ordinary user, or of root.
     Helper { ordinary: bool },
+    /// By an ordinary user's, in a PID namespace of its own.
+    Namespace,
 }
 
 impl fmt::Display for Way {
@@ -47,12 +50,13 @@ impl fmt::Display for Way {
             Self::Cgroup { .. } => "cgroup.kill",
             Self::Helper { ordinary: true } => "helper",
             Self::Helper { ordinary: false } => "helper of root",
+            Self::Namespace => "helper, namespace",
         })
     }
 }
 
 /// All of them, the limit first.
-pub(super) fn ways() -> Result<[Way; 3], Box<dyn Error>> {
+pub(super) fn ways() -> Result<[Way; 4], Box<dyn Error>> {
     let hierarchy = HIERARCHIES
         .iter()
         .map(Path::new)
@@ -66,6 +70,7 @@ pub(super) fn ways() -> Result<[Way; 3], Box<dyn Error>> {
         },
         Way::Helper { ordinary: true },
         Way::Helper { ordinary: false },
+        Way::Namespace,
     ])
 }
 
@@ -74,17 +79,27 @@ impl Way {
     pub(super) fn end(&self, case: Case) -> Result<Ended, Box<dyn Error>> {
         match self {
             Self::Cgroup { hierarchy } => by_cgroup(hierarchy, case),
-            Self::Helper { ordinary: true } => Ok(by_helper(&Stage::ordinary(), case)),
-            Self::Helper { ordinary: false } => Ok(by_helper(&Stage::new(), case)),
+            Self::Helper { ordinary: true } => {
+                by_helper(&Stage::ordinary(), case, Containment::Subreaper)
+            }
+            Self::Helper { ordinary: false } => {
+                by_helper(&Stage::new(), case, Containment::Subreaper)
+            }
+            Self::Namespace => by_helper(&Stage::ordinary(), case, Containment::PidNamespace),
         }
     }
 }
 
-fn by_helper(stage: &Stage, case: Case) -> Ended {
+fn by_helper(stage: &Stage, case: Case, containment: Containment) -> Result<Ended, Box<dyn Error>> {
     let ready = stage.path("ready");
-    let order = Order::shell(stage, &script(stage, &ready, case));
+    let mut order = Order::shell(stage, &script(stage, &ready, case));
+    order.launch.containment = containment;
     let mut holder = Holder::start(stage);
-    holder.run(&order);
+    holder.launch(&order);
+    let Reply::Spawned { namespace, .. } = holder.reply() else {
+        return Err("the launch failed".into());
+    };
+    holder.send(&Request::Release);
     kit_wait::file(&ready, kit_wait::Deadline::usual());
     let pids = xioflow_kit::fixture_pids(&ready);
     let deaf = Rung {
@@ -99,10 +114,14 @@ fn by_helper(stage: &Stage, case: Case) -> Ended {
     holder.send(&stop);
     while !matches!(holder.reply(), Reply::TreeEmpty(_)) {}
     let took = begun.elapsed();
-    let alive = count_alive(&pids);
+    // The numbers in the file are those of the namespace.
+    let alive = match namespace {
+        Some(namespace) => members(namespace.inode).len(),
+        None => count_alive(&pids),
+    };
     holder.hang_up();
     holder.wait();
-    Ended { took, alive }
+    Ok(Ended { took, alive })
 }
 
 fn by_cgroup(hierarchy: &Path, case: Case) -> Result<Ended, Box<dyn Error>> {
