@@ -21,6 +21,7 @@
 //! channel    frames in and out of the control socket, which never blocks the loop
 //! last_word  what is left on disk when the supervisor is gone
 //! armour     what the helper takes from itself once the command is made
+//! authority  the one right that a packaged helper may have
 //! emergency  what is still done in a panic
 //! ```
 //!
@@ -35,6 +36,7 @@ extern crate alloc;
 extern crate std;
 
 mod armour;
+mod authority;
 mod channel;
 mod elf;
 mod emergency;

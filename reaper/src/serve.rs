@@ -6,15 +6,16 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_ARMOUR, FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED, FEATURE_SUSPEND,
-    FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch, LaunchDescriptor,
-    PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+    FEATURE_ARMOUR, FEATURE_CAP_KILL, FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED,
+    FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch,
+    LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
 use xioflow_sys::{
-    AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, now,
-    ppoll,
+    AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, getuid,
+    now, ppoll,
 };
 
+use crate::authority;
 use crate::channel::{Channel, Input};
 use crate::ladder::Millis;
 use crate::launch::{Descriptors, Rejection, check_stop_plan, prepare};
@@ -84,6 +85,10 @@ impl Server {
 
     /// Serves to the end, and says the exit status.
     pub(crate) fn run(mut self) -> i32 {
+        if let Some(theirs) = self.ground.stranger {
+            let ours = getuid();
+            self.refuse(ProtocolFault::Stranger { ours, theirs });
+        }
         loop {
             match self.leaving {
                 Some(status) if self.channel.is_flushed() => {
@@ -344,8 +349,10 @@ impl Server {
                 FEATURE_PID_NAMESPACE,
                 FEATURE_ARMOUR,
             ]
+            .into_iter()
+            .chain(authority::is_held().then_some(FEATURE_CAP_KILL))
             .map(Into::into)
-            .into(),
+            .collect(),
         };
         let names = |feature: &str| theirs.features.iter().any(|name| name == feature);
         self.wishes = Wishes {

@@ -12,10 +12,11 @@ use xioflow_protocol::{
 };
 use xioflow_sys::{
     AsFd, BorrowedFd, CWD, Entry, Errno, FileKind, OpenFlags, OwnedFd, Signal, SignalFd, SignalSet,
-    StandardFd, chdir, dup3, duplicate_above, fstat, getpid, openat, pidfd_open,
-    set_child_subreaper, set_dumpable, set_mask, setsid, signalfd, write,
+    StandardFd, chdir, dup3, duplicate_above, fstat, getegid, geteuid, getgid, getpid, getuid,
+    openat, pidfd_open, set_child_subreaper, set_dumpable, set_mask, setsid, signalfd, write,
 };
 
+use crate::authority;
 use crate::emergency;
 use crate::serve::Server;
 use crate::targets::Helper;
@@ -38,6 +39,8 @@ pub(crate) struct Ground {
     pub(crate) helper: Helper,
     pub(crate) identity: Identity,
     pub(crate) page_size: usize,
+    /// Who made the socket, where that is nobody this helper serves; `None` inside where that is not known.
+    pub(crate) stranger: Option<Option<u32>>,
 }
 
 /// The helper from its first instruction to its exit status.
@@ -68,6 +71,15 @@ fn answer_by_hand(entry: &Entry) -> Option<i32> {
             );
             Some(HELPER_EXIT_OK)
         }
+        _ if is_of_another_user(entry) => {
+            tell(
+                StandardFd::Error,
+                "xioflow-reaper must not be set-user-ID or set-group-ID: its commands would be that \
+                 user's. Take the bit away (chmod u-s,g-s), and give it a capability instead \
+                 (setcap cap_kill+p).\n",
+            );
+            Some(HELPER_EXIT_MISUSE)
+        }
         None if is_socket() => None,
         _ => {
             tell(
@@ -78,6 +90,11 @@ fn answer_by_hand(entry: &Entry) -> Option<i32> {
             Some(HELPER_EXIT_MISUSE)
         }
     }
+}
+
+/// Whether its file gave it the identity of somebody else.
+fn is_of_another_user(entry: &Entry) -> bool {
+    entry.secure() && (getuid() != geteuid() || getgid() != getegid())
 }
 
 fn tell(to: StandardFd, text: &str) {
@@ -91,6 +108,7 @@ fn is_socket() -> bool {
 
 fn prepare(entry: &Entry) -> Result<Ground, Errno> {
     entry.inherited_closed()?;
+    authority::keep_only(entry.secure())?;
     set_mask(SignalSet::ALL);
     // Only after this are 0, 1 and 2 certainly taken, and new descriptors above them.
     let control = duplicate_above(StandardFd::Input.borrow(), 3)?;
@@ -105,12 +123,14 @@ fn prepare(entry: &Entry) -> Result<Ground, Errno> {
     let control: &'static OwnedFd = Box::leak(Box::new(control));
     let control = control.as_fd();
     emergency::prepare(control, helper.pid);
+    let stranger = authority::serves(control).err();
     Ok(Ground {
         control,
         signals,
         helper,
         identity,
         page_size: entry.page_size(),
+        stranger,
     })
 }
 

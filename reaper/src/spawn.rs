@@ -19,6 +19,7 @@ use xioflow_sys::{
     set_no_new_privs, setpriority, setrlimit, setsid, umask, write,
 };
 
+use crate::authority;
 use crate::emergency;
 use crate::gate::{Door, Failure, Keeper, Subject, gate};
 use crate::launch::{Command, Standard};
@@ -103,6 +104,9 @@ fn prepare<'c>(
     surroundings: Option<bool>,
     subject: &mut Subject,
 ) -> Result<&'c CStr, Failure> {
+    // What the helper's file gave it is not the command's. Before it is dumpable, so that nobody who may look into it
+    // sees a process with rights.
+    authority::renounce().map_err(Failure::of(Stage::Privileges))?;
     // The helper is not dumpable, which would make the child's files in /proc root's.
     set_dumpable(true).map_err(Failure::of(Stage::Privileges))?;
     // Before all else: files in /proc are those of the namespace then, and what a user namespace gives is given up

@@ -20,6 +20,7 @@ use xioflow_sys::{
 };
 
 use self::enclosed::end_by_pidfd;
+use crate::authority;
 use crate::namespace::Namespace;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
 
@@ -232,7 +233,17 @@ impl Tree {
             }
             delivered += send_all(&others, signals, &mut reached);
         }
-        delivered
+        delivered + self.overrule(signals)
+    }
+
+    /// Reaches those of our children who refuse, also in a group that others of which did not. Says how many.
+    fn overrule(&self, signals: &[Signal]) -> u32 {
+        if !authority::is_held() {
+            return 0;
+        }
+        let children = self.helper.children().into_iter().filter_map(Pid::new);
+        let overruled = children.filter(|&pid| authority::overrule(pid, signals));
+        u32::try_from(overruled.count()).unwrap_or(u32::MAX)
     }
 
     /// The group of the root, while the root lives: its number is then certainly its group's, and
@@ -333,7 +344,8 @@ impl Tree {
             if !self.sweeps.killed.insert(pid.number()) {
                 continue;
             }
-            reached += u32::from(kill(pid, Signal::KILL).is_ok());
+            let killed = kill(pid, Signal::KILL).is_ok();
+            reached += u32::from(killed || authority::overrule(pid, &[Signal::KILL]));
             if asked < GROUPS_ASKED_MAX {
                 asked += 1;
                 reached += u32::from(self.kill_group_of(pid, &mut groups));
@@ -373,7 +385,7 @@ impl Tree {
         let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
         // Every one of them is sent it, whatever the others do.
         let refusing = targets.iter().filter(|&target| refuse(target)).count();
-        refusing > 0 && refusing == targets.len()
+        self.overrule(&[Signal::KILL]) == 0 && refusing > 0 && refusing == targets.len()
     }
 
     /// Stops everyone, until nobody is found who moves.

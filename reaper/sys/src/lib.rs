@@ -69,8 +69,9 @@ pub use privilege::{
     set_name, set_no_new_privs, set_real_time,
 };
 pub use process::{
-    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getpid, getppid, getuid,
-    group_of, kill, kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe, setsid,
+    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getgid, getpid, getppid,
+    getuid, group_of, kill, kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe,
+    setsid,
 };
 pub use seccomp::{AUDIT_ARCH, FilterStep, FilterTest, FilterWord, Sysno, put_on_filter};
 pub use signal::{Signal, SignalFd, SignalSet, Signalled, default_disposition, set_mask, signalfd};

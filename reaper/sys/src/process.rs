@@ -183,6 +183,13 @@ pub fn getuid() -> u32 {
     unsafe { call!(getuid) }.map_or(u32::MAX, id)
 }
 
+/// The real group of this process.
+#[must_use]
+pub fn getgid() -> u32 {
+    // SAFETY: takes no pointer; always succeeds.
+    unsafe { call!(getgid) }.map_or(u32::MAX, id)
+}
+
 /// The effective user of this process.
 #[must_use]
 pub fn geteuid() -> u32 {

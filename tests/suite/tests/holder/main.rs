@@ -7,6 +7,7 @@ mod gate;
 mod launch;
 mod loss;
 mod namespace;
+mod privileged;
 mod protocol;
 mod stop;
 mod tree;
