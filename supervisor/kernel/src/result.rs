@@ -235,6 +235,9 @@ pub struct OperationResult {
     /// recorded.
     #[serde(default)]
     pub driver: Option<Driver>,
+    /// Whether no program of the command could gain privileges. Null where that is not recorded.
+    #[serde(default)]
+    pub no_new_privs: Option<bool>,
     /// Processes that outlived the command, the first 256.
     pub survivors: Vec<SurvivorRecord>,
     /// How many outlived it in all.

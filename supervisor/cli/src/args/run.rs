@@ -119,6 +119,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum)]
     pub(crate) driver: Option<Driver>,
 
+    /// Let no program of the command gain privileges (sudo, su, set-user-ID programs): then an
+    /// unprivileged helper can end everything it starts
+    #[arg(long)]
+    pub(crate) no_new_privs: bool,
+
     /// Memory limit of the tree
     #[arg(long, help_heading = NOT_YET, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,

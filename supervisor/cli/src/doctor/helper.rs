@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xioflow_protocol::{Hello, PROTOCOL_VERSION};
+use xioflow_protocol::{FEATURE_CAP_KILL, Hello, PROTOCOL_VERSION};
 
 use super::holder_probe::{Holder, HolderError};
 use super::report::{Finding, with_causes};
@@ -40,8 +40,8 @@ fn greet(path: &Path) -> Result<Hello, HolderError> {
     Ok(hello)
 }
 
-fn judge(path: &Path, greeted: Result<Hello, HolderError>) -> Finding {
-    let path = path.display();
+fn judge(file: &Path, greeted: Result<Hello, HolderError>) -> Finding {
+    let path = file.display();
     match greeted {
         Ok(hello) if hello.protocol != PROTOCOL_VERSION => Finding::missing(format!(
             "{path} speaks protocol version {}, this program speaks {PROTOCOL_VERSION}",
@@ -54,11 +54,31 @@ fn judge(path: &Path, greeted: Result<Hello, HolderError>) -> Finding {
             hello.release
         )),
         Ok(hello) => Finding::ready(format!(
-            "{path} {} answers, protocol version {PROTOCOL_VERSION}",
-            hello.release
+            "{path} {} answers, protocol version {PROTOCOL_VERSION}; {}",
+            hello.release,
+            rights(&hello, file)
         )),
         Err(error) => Finding::missing(with_causes(&error)).with_remedy(Some(INSTALL.to_owned())),
     }
+}
+
+/// What becomes of processes that are another user's.
+fn rights(hello: &Hello, path: &Path) -> String {
+    if rustix::process::geteuid().is_root() {
+        "ends processes of every user".to_owned()
+    } else if has_cap_kill(hello) {
+        "ends processes of its trees that became another user's (cap_kill)".to_owned()
+    } else {
+        let path = crate::shell::path(path);
+        format!(
+            "cannot end processes that became another user's (sudo, su) without: sudo setcap \
+             cap_kill+p {path}"
+        )
+    }
+}
+
+fn has_cap_kill(hello: &Hello) -> bool {
+    hello.features.iter().any(|name| name == FEATURE_CAP_KILL)
 }
 
 fn facts(path: Option<&Path>, hello: Option<&Hello>) -> Value {
@@ -67,6 +87,7 @@ fn facts(path: Option<&Path>, hello: Option<&Hello>) -> Value {
         "release": hello.map(|hello| &hello.release),
         "protocol": hello.map(|hello| hello.protocol),
         "features": hello.map(|hello| &hello.features),
+        "capKill": hello.map(has_cap_kill),
         "ourRelease": RELEASE,
         "ourProtocol": PROTOCOL_VERSION,
     })

@@ -107,6 +107,7 @@ pub(super) fn timed_out_before_launch(
 fn blank(admitted: &Admitted) -> OperationResult {
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
     result.driver = Some(admitted.spec.command.driver.resolved());
+    result.no_new_privs = Some(admitted.spec.command.no_new_privs);
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     result.duration_ms = Some(millis(admitted.submitted.elapsed()));
@@ -142,6 +143,7 @@ pub(super) fn finish(
         gaps: observed.gaps,
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
+    result.no_new_privs = Some(admitted.spec.command.no_new_privs);
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     let has_run = has_run(&observed.ending);

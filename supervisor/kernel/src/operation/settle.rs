@@ -452,6 +452,7 @@ impl OperationResult {
             tree_settlement: None,
             scope: Scope::Unknown,
             driver: None,
+            no_new_privs: None,
             survivors: Vec::new(),
             survivors_total: 0,
             residual_processes_reaped: false,

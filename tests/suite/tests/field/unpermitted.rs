@@ -57,9 +57,47 @@ fn a_process_of_root_is_named_with_its_owner_and_keeps_the_lease() {
         "stop": { "reason": "timed_out", "lastSignal": "SIGKILL" },
     });
     assert_fields(&document, &expected);
+    assert_eq!(document["noNewPrivs"], false, "which is what it took");
     let survivor = &document["survivors"][0];
     let expected = json!({ "pid": pid, "end": "alive", "whyAlive": "permission", "uid": 0 });
     assert_fields(survivor, &expected);
     let next = run(&stage, &["--lease", "db"], &["true"]).finish();
     next.assert_code(75).assert_complains("sudo");
+}
+
+/// The same program, where the caller has asked that nothing of the command gain privileges.
+#[test]
+fn a_command_that_may_gain_no_privileges_stays_its_user_s_and_is_ended() {
+    if !running_as_root() {
+        eprintln!("skipped: needs root, to make a set-user-ID program");
+        return;
+    }
+    let stage = Stage::ordinary();
+    let become_root = stage.path("become-root");
+    fs::copy("/usr/bin/setpriv", &become_root).expect("setpriv of util-linux");
+    fs::set_permissions(&become_root, fs::Permissions::from_mode(0o4755)).expect("chmod");
+    let script = format!(
+        "{} --reuid=0 true 2>/dev/null && echo root; sleep 60",
+        text(&become_root)
+    );
+    let options = [
+        "--json",
+        "--no-new-privs",
+        "--op",
+        "kept",
+        "--timeout",
+        "1s",
+    ];
+    let finished = run(&stage, &options, &["sh", "-c", &script]).finish();
+    finished.assert_code(124);
+    let expected = json!({
+        "noNewPrivs": true,
+        "residualPids": [],
+        "stdout": "",
+    });
+    assert_fields(&finished.json(), &expected);
+    // It is part of what the operation is.
+    let other = ["--op", "kept", "--timeout", "1s"];
+    let again = run(&stage, &other, &["sh", "-c", &script]).finish();
+    again.assert_code(76);
 }

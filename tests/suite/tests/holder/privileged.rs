@@ -18,24 +18,19 @@ use crate::{plan, rung, signal, until_empty, until_last};
 const HALF: &str = "XIOFLOW_TEST_PRIVILEGED";
 const NOBODY: u32 = 65534;
 
-/// A copy of the helper with the capability, as a package would install it; `None`, and said, where that
-/// cannot be made.
+/// What a test says that cannot have such a helper.
+const MISSING: &str = "skipped: needs root and setcap of libcap2-bin, to give a file a capability that its file system keeps";
+
+/// A copy of the helper with the capability, as a package would install it; `None` where that cannot be made.
 fn packaged(stage: &Stage, capability: &str) -> Option<PathBuf> {
     if !running_as_root() {
-        eprintln!("skipped: needs root, to give a file a capability");
         return None;
     }
     let path = stage.path("packaged-reaper");
     fs::copy(stage.program("xioflow-reaper"), &path).expect("a copy");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
     let set = Command::new("setcap").arg(capability).arg(&path).status();
-    let given = set.is_ok_and(|status| status.success());
-    if !given {
-        eprintln!(
-            "skipped: needs setcap of libcap2-bin, and a file system that keeps what it sets"
-        );
-    }
-    given.then_some(path)
+    set.is_ok_and(|status| status.success()).then_some(path)
 }
 
 /// Starts a helper of that file in place of the stage's.
@@ -49,6 +44,7 @@ fn start<'a>(stage: &'a Stage, path: &Path, before: &str) -> Holder<'a> {
 fn it_serves_nobody_but_its_own_real_user() {
     let stage = Stage::ordinary();
     let Some(path) = packaged(&stage, "cap_kill+ep") else {
+        eprintln!("{MISSING}");
         return;
     };
     let mut holder = start(&stage, &path, "");
@@ -103,6 +99,7 @@ fn an_ordinary_user_s_packaged_helper_ends_its_tree_and_nobody_else() {
     ] {
         let stage = Stage::ordinary();
         let Some(path) = packaged(&stage, capability) else {
+            eprintln!("{MISSING}");
             return;
         };
         let become_root = stage.path("become-root");

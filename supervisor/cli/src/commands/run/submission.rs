@@ -69,6 +69,7 @@ pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
         .args(rest)
         .stdin(stdin(&args.stdin)?)
         .merge_stderr(args.merge_stderr)
+        .no_new_privs(args.no_new_privs)
         .driver(match driver(args)? {
             Driver::Pidns => xioflow_kernel::Driver::PidNamespace,
             Driver::Reaper => xioflow_kernel::Driver::Reaper,
