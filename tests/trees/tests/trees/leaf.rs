@@ -30,11 +30,11 @@ impl Leaf {
             .unwrap_or_else(|error| panic!("{pid} into {}: {error}", self.path.display()));
     }
 
-    /// Who lives in it and is no helper.
+    /// Who lives in it and is no program of ours.
     pub(crate) fn living(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).expect("a group of ours");
         let pids = text.lines().filter_map(|line| line.parse().ok());
-        pids.filter(|pid| !is_helper(*pid) && wait::is_alive(*pid))
+        pids.filter(|pid| !is_ours(*pid) && wait::is_alive(*pid))
             .collect()
     }
 
@@ -63,9 +63,9 @@ impl Drop for Leaf {
     }
 }
 
-fn is_helper(pid: u32) -> bool {
+fn is_ours(pid: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end() == "xioflow-reaper"
+    matches!(name.trim_end(), "xioflow" | "xioflow-reaper")
 }
 
 fn hierarchy() -> Option<PathBuf> {

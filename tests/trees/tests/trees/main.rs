@@ -4,10 +4,16 @@
 //! `held` launches one and judges its end, `leaf` is a second witness that knows nothing of parents and groups. The
 //! shapes are made by the fixture (`tests/fixture/src/shapes`).
 
+mod commanded;
 mod held;
+mod killed;
 mod large;
 mod leaf;
+mod reuse;
+mod rounds;
 mod shapes;
+mod signalled;
+mod strangers;
 mod stuck;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
