@@ -28,10 +28,12 @@ const LAST_PID: &str = "300";
 const PACE: Duration = Duration::from_millis(1);
 const COUNTER: &str = "/proc/sys/kernel/ns_last_pid";
 /// A tree that makes and frees numbers, also below parents that are not its helper.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 11] = [
     "shapes",
+    "nurseries",
+    "3",
     "comets",
-    "4",
+    "2",
     "wanderers",
     "2",
     "subreapers",

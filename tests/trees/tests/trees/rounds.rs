@@ -37,8 +37,9 @@ const STEADY: [(&str, u64, u64); 16] = [
     ("threads", 5, 1),
 ];
 /// Parts whose number changes: the most of each.
-const RESTLESS: [(&str, u64); 5] = [
+const RESTLESS: [(&str, u64); 6] = [
     ("wanderers", 4),
+    ("nurseries", 4),
     ("hydras", 2),
     ("escaping-hydras", 2),
     ("bomb", 200),
