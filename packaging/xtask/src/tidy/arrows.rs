@@ -59,6 +59,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("xioflow-soak", &["xioflow-kernel", "xioflow-kit"]),
     (
+        "xioflow-trees",
+        &["xioflow-kernel", "xioflow-kit", "xioflow-protocol"],
+    ),
+    (
         "xioflow-bench",
         &["xioflow-kernel", "xioflow-kit", "xioflow-protocol"],
     ),

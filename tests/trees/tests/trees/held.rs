@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use xioflow_kit::{Deadline, Holder, Order, Stage, fixture_pids, wait};
 use xioflow_protocol::{Exit, Launch, Reply, Request, StopPlan, TreeEnd};
 
-use crate::leaf::Leaf;
+use crate::leaf::{Leaf, is_ours};
 
 /// How long a tree may take to stand, and to be ended.
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -71,6 +71,8 @@ impl<'a> Held<'a> {
         order.launch.on_host_loss = kill();
         change(&mut order.launch);
         let leaf = Leaf::new();
+        // A tracer that starts it is not of the tree.
+        wait::until("the helper", Deadline::usual(), || is_ours(holder.pid()));
         if let Some(leaf) = &leaf {
             leaf.take(holder.pid());
         }

@@ -63,7 +63,8 @@ impl Drop for Leaf {
     }
 }
 
-fn is_ours(pid: u32) -> bool {
+/// Whether a process is one of our programs, by its name.
+pub(crate) fn is_ours(pid: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     matches!(name.trim_end(), "xioflow" | "xioflow-reaper")
 }
