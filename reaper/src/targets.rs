@@ -7,7 +7,8 @@
 //! - a group of which such a child is a member keeps *its* number, and when its session was made
 //!   inside the tree, all its members are ours: one call reaches them all, which no fork outruns.
 //!   That the child is still a member is asked again before the call;
-//! - anyone else is reached through a pidfd, after its start time was read again.
+//! - anyone else is reached through a pidfd, after its start time and its parent were read again. Start times count
+//!   hundredths of a second, in which a number can be given away; to somebody with a parent elsewhere.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use xioflow_facts::{
     Descendant, Hidden, Listing, Stat, StatLine, Way, children, children_by_number, read_stat,
 };
 use xioflow_sys::{
-    AsFd, Errno, GroupId, Pid, Signal, group_of, kill, kill_group, pidfd_open, pidfd_signal,
+    AsFd, Errno, GroupId, Pid, Signal, getpid, group_of, kill, kill_group, pidfd_open, pidfd_signal,
 };
 
 /// Who we are, so that we are never among the targets.
@@ -40,8 +41,15 @@ pub(crate) enum Target {
     },
     /// Our unreaped child.
     Child(Pid),
-    /// A process further down, by number and start time.
-    Other { pid: Pid, start_ticks: u64 },
+    /// A process further down.
+    Other { pid: Pid, seen: Seen },
+}
+
+/// What shows that a number still means the process that was listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    start_ticks: u64,
+    parent: u32,
 }
 
 /// What became of a signal.
@@ -109,7 +117,7 @@ impl Helper {
             true => Target::Child(pid),
             false => Target::Other {
                 pid,
-                start_ticks: process.start_ticks,
+                seen: Seen::of(process),
             },
         })
     }
@@ -194,7 +202,7 @@ impl Target {
             Self::Group { group, witness } if group_of(witness) != Some(group) => Err(Errno::ESRCH),
             Self::Group { group, .. } => each(signals, |signal| kill_group(group, signal)),
             Self::Child(pid) => each(signals, |signal| kill(pid, signal)),
-            Self::Other { pid, start_ticks } => send_verified(pid, start_ticks, signals),
+            Self::Other { pid, seen } => send_verified(pid, seen, signals),
         };
         match outcome {
             Ok(()) => Sent::Delivered,
@@ -204,16 +212,34 @@ impl Target {
     }
 }
 
+impl Seen {
+    fn of(process: &Descendant) -> Self {
+        Self {
+            start_ticks: process.start_ticks,
+            parent: process.parent,
+        }
+    }
+
+    /// Whether the number means that process now. One that has lost its parent meanwhile has come to us, or to a
+    /// subreaper in the tree: then it is found there by the next look.
+    fn is_still(self, pid: Pid) -> bool {
+        let mut line = StatLine::new();
+        let stat = read_stat(pid.number(), &mut line);
+        let is_kin = |parent| parent == self.parent || parent == getpid();
+        matches!(stat, Ok(Some(stat)) if stat.start_ticks == self.start_ticks && is_kin(stat.parent))
+    }
+}
+
 /// Opens a pidfd, makes sure that it is the process that was meant, and signals through it.
 ///
 /// Where there are none, the moment between the look and the call is all that is left open.
-fn send_verified(pid: Pid, start_ticks: u64, signals: &[Signal]) -> Result<(), Errno> {
-    let by_number = || match is_still(pid, start_ticks) {
+fn send_verified(pid: Pid, seen: Seen, signals: &[Signal]) -> Result<(), Errno> {
+    let by_number = || match seen.is_still(pid) {
         true => each(signals, |signal| kill(pid, signal)),
         false => Err(Errno::ESRCH),
     };
     match pidfd_open(pid.number()) {
-        Ok(pidfd) if is_still(pid, start_ticks) => {
+        Ok(pidfd) if seen.is_still(pid) => {
             match each(signals, |signal| pidfd_signal(pidfd.as_fd(), signal)) {
                 Err(errno) if is_no_call(errno) => by_number(),
                 sent => sent,
@@ -242,12 +268,6 @@ fn each(
         let _rest = signals.try_for_each(send);
     }
     first
-}
-
-fn is_still(pid: Pid, start_ticks: u64) -> bool {
-    let mut line = StatLine::new();
-    let stat = read_stat(pid.number(), &mut line);
-    matches!(stat, Ok(Some(stat)) if stat.start_ticks == start_ticks)
 }
 
 #[cfg(test)]
@@ -301,9 +321,17 @@ mod tests {
     }
 
     fn other(number: u32) -> Target {
+        // Nobody else in these trees has a descendant that is signalled alone.
+        other_of(number, 200)
+    }
+
+    fn other_of(number: u32, parent: u32) -> Target {
         Target::Other {
             pid: Pid::new(number).expect("a process"),
-            start_ticks: 0,
+            seen: Seen {
+                start_ticks: 0,
+                parent,
+            },
         }
     }
 
@@ -359,29 +387,41 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_another_start_time_is_not_signalled() {
-        let mut sleeper = Command::new("sleep")
-            .arg("60")
+    fn a_process_with_another_start_time_or_parent_is_not_signalled() {
+        // Its parent is a shell, so that we are not.
+        let script = "sleep 60 & echo $!; wait";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
-            .expect("sleep runs");
-        let pid = Pid::new(sleeper.id()).expect("a process");
-        let who = identity(sleeper.id()).expect("readable").expect("alive");
-        let stranger = Target::Other {
+            .expect("a shell runs");
+        let mut told = std::string::String::new();
+        let stdout = shell.stdout.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut told)
+            .expect("the sleeper's number");
+        let number = told.trim().parse().expect("a number");
+        let pid = Pid::new(number).expect("a process");
+        let who = identity(number).expect("readable").expect("alive");
+        let meant = |start_ticks, parent| Target::Other {
             pid,
-            start_ticks: who.start_ticks + 1,
+            seen: Seen {
+                start_ticks,
+                parent,
+            },
         };
-        assert_eq!(stranger.send(Signal::KILL), Sent::Gone);
-        assert!(
-            sleeper.try_wait().expect("ours").is_none(),
-            "it was not meant"
-        );
-        let itself = Target::Other {
-            pid,
-            start_ticks: who.start_ticks,
-        };
+        let later = meant(who.start_ticks + 1, shell.id());
+        let elsewhere = meant(who.start_ticks, shell.id() + 1);
+        for stranger in [later, elsewhere] {
+            assert_eq!(stranger.send(Signal::KILL), Sent::Gone);
+            assert!(
+                shell.try_wait().expect("ours").is_none(),
+                "its sleeper was not meant"
+            );
+        }
+        let itself = meant(who.start_ticks, shell.id());
         assert_eq!(itself.send(Signal::KILL), Sent::Delivered);
-        sleeper.wait().expect("ours");
+        shell.wait().expect("ours");
         assert_eq!(itself.send(Signal::KILL), Sent::Gone);
     }
 
