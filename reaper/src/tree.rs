@@ -167,7 +167,10 @@ impl Tree {
                 self.count_hidden(&hidden);
             }
             // There is at least the one for whose sake waitid(2) did not answer ECHILD.
-            Err(_) => self.outlivers_total = self.outlivers_total.max(1),
+            Err(_) => {
+                let ours = u32::try_from(self.helper.children().len()).unwrap_or(u32::MAX);
+                self.outlivers_total = self.outlivers_total.max(ours.max(1));
+            }
         }
         let notes = self
             .outlivers

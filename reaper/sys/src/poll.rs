@@ -57,6 +57,9 @@ impl<'fd> PollFd<'fd> {
 
 /// Waits until one of the descriptors is ready or `timeout` is over; `None` waits for ever.
 ///
+/// poll(2) refuses more entries than RLIMIT_NOFILE has descriptors, and any process of the same user may lower that limit
+/// while this one runs. Then select(2) is asked, which has no such rule.
+///
 /// # Errors
 /// As in ppoll(2).
 pub fn ppoll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize, Errno> {
@@ -64,6 +67,15 @@ pub fn ppoll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize,
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(span.subsec_nanos()),
     });
+    match poll(fds, timeout) {
+        Err(Errno::EINVAL) => select(fds, timeout),
+        other => other,
+    }
+}
+
+type Timeout = Option<raw::__kernel_timespec>;
+
+fn poll(fds: &mut [PollFd<'_>], timeout: Timeout) -> Result<usize, Errno> {
     let timeout: *const _ = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `PollFd` is transparent over `pollfd`, and the kernel writes only their results;
     // the descriptors are borrowed by the entries; `timeout` is null or a local value that
@@ -77,5 +89,120 @@ pub fn ppoll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> Result<usize,
             ptr::null::<u64>(),
             0usize
         )
+    }
+}
+
+/// How many descriptors a set of select(2) has room for.
+const SET_LEN: usize = 1024;
+
+/// Descriptors by their bits, as select(2) has them in words of `unsigned long`.
+#[derive(Debug, Clone, Copy)]
+struct Set([u64; SET_LEN / 64]);
+
+impl Set {
+    const EMPTY: Self = Self([0; SET_LEN / 64]);
+
+    fn add(&mut self, number: usize) -> Option<()> {
+        *self.0.get_mut(number / 64)? |= 1 << (number % 64);
+        Some(())
+    }
+
+    fn has(&self, number: usize) -> bool {
+        self.0
+            .get(number / 64)
+            .is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+}
+
+/// The same by pselect6(2). The end of the other side shows as something to read.
+fn select(fds: &mut [PollFd<'_>], timeout: Timeout) -> Result<usize, Errno> {
+    let (mut to_read, mut to_write, mut highest) = (Set::EMPTY, Set::EMPTY, 0);
+    for fd in fds.iter() {
+        // Negative: the entry is skipped.
+        let Ok(number) = usize::try_from(fd.entry.fd) else {
+            continue;
+        };
+        for (event, set) in [(POLLIN, &mut to_read), (POLLOUT, &mut to_write)] {
+            if fd.entry.events & event != 0 {
+                set.add(number).ok_or(Errno::EINVAL)?;
+                highest = highest.max(number + 1);
+            }
+        }
+    }
+    pselect6(highest, &mut to_read, &mut to_write, timeout)?;
+    for fd in fds.iter_mut() {
+        let is_in = |set: &Set| usize::try_from(fd.entry.fd).is_ok_and(|it| set.has(it));
+        let bits = |set: &Set, event| if is_in(set) { event } else { 0 };
+        let happened = bits(&to_read, POLLIN) | bits(&to_write, POLLOUT);
+        fd.entry.revents = happened & fd.entry.events;
+    }
+    Ok(fds.iter().filter(|fd| fd.happened() != 0).count())
+}
+
+fn pselect6(
+    highest: usize,
+    to_read: &mut Set,
+    to_write: &mut Set,
+    timeout: Timeout,
+) -> Result<usize, Errno> {
+    let mut timeout = timeout;
+    let timeout: *mut _ = timeout.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: the kernel reads and writes as many bits of each set as `highest` says, which is at most what a
+    // set has; `timeout` is null or a local value that outlives the call, and the kernel may write what is left
+    // of it; no set of exceptions and no signal mask are given.
+    unsafe {
+        call!(
+            pselect6,
+            highest,
+            ptr::from_mut(to_read),
+            ptr::from_mut(to_write),
+            ptr::null_mut::<Set>(),
+            timeout,
+            ptr::null::<u8>()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AsFd, SocketKind, send, socketpair};
+
+    type Way = fn(&mut [PollFd<'_>], Timeout) -> Result<usize, Errno>;
+
+    #[test]
+    fn select_sees_what_poll_sees() {
+        let (ours, theirs) = socketpair(SocketKind::Records).expect("a pair");
+        let none = Timeout::Some(raw::__kernel_timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        });
+        let ways: [Way; 2] = [poll, select];
+        let look = |way: Way| {
+            let mut fds = [
+                PollFd::new(None, POLLIN),
+                PollFd::new(Some(ours.as_fd()), POLLIN),
+                PollFd::new(Some(theirs.as_fd()), POLLOUT),
+                PollFd::new(Some(ours.as_fd()), POLLIN | POLLOUT),
+            ];
+            let count = way(&mut fds, none).expect("a look");
+            (count, fds.map(|fd| fd.happened()))
+        };
+        for way in ways {
+            assert_eq!(look(way), (2, [0, 0, POLLOUT, POLLOUT]));
+        }
+        send(theirs.as_fd(), b"x", None).expect("sent");
+        for way in ways {
+            assert_eq!(look(way), (3, [0, POLLIN, POLLOUT, POLLIN | POLLOUT]));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_other_side_is_something_to_read() {
+        let (ours, theirs) = socketpair(SocketKind::Records).expect("a pair");
+        drop(theirs);
+        let mut fds = [PollFd::new(Some(ours.as_fd()), POLLIN)];
+        assert_eq!(select(&mut fds, None), Ok(1));
+        assert_eq!(fds[0].happened(), POLLIN);
     }
 }
