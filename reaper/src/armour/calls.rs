@@ -35,9 +35,11 @@ const PROT_EXEC: u32 = 4;
 const CHANGES_WHAT_IS_THERE: u32 = 0o2 | 0o1000;
 
 /// Calls with whatever arguments.
-const PLAIN: [Sysno; 29] = [
+const PLAIN: [Sysno; 30] = [
     // The loop: waiting, the control socket, the gate, time.
     Sysno::ppoll,
+    // In its place where RLIMIT_NOFILE was lowered.
+    Sysno::pselect6,
     Sysno::restart_syscall,
     Sysno::read,
     Sysno::recvmsg,

@@ -53,6 +53,20 @@ fn inputs(stage: &Stage, domain: &Domain) {
     waiting.timeout(limit).run().expect("a result");
 }
 
+/// How many launches there are beside those, each with a helper of its own.
+fn launches() -> usize {
+    let named = std::env::var("XIOFLOW_TEST_LAUNCHES").ok();
+    named.map_or(150, |text| {
+        text.parse().expect("XIOFLOW_TEST_LAUNCHES: a number")
+    })
+}
+
+/// The descriptors that a command has listed.
+fn numbers(listed: &str) -> Vec<&str> {
+    let lines = listed.lines();
+    lines.filter_map(|line| line.split(' ').next()).collect()
+}
+
 #[test]
 fn operations_cost_a_host_nothing_that_stays() {
     let stage = Stage::new();
@@ -66,6 +80,10 @@ fn operations_cost_a_host_nothing_that_stays() {
         let (descriptors, threads) = (entries("/proc/self/fd"), entries("/proc/self/task"));
         for _ in 0..3 {
             round(&stage, &domain);
+        }
+        for _ in 0..launches() {
+            let seen = domain.run(command(&stage, &["fds"])).expect("a result");
+            assert_eq!(numbers(&seen.stdout), ["0", "1", "2"], "{}", seen.stdout);
         }
         assert!(
             entries("/proc/self/fd") <= descriptors + 2,

@@ -121,6 +121,10 @@ fn blank(admitted: &Admitted) -> OperationResult {
     result
 }
 
+/// A helper passes a request to end on to its tree, whoever sent it.
+const ENDED_UNASKED: &str =
+    "its helper was told to end by a signal that its supervisor did not send, and ended the tree";
+
 /// Makes the result of what was observed and commits it.
 pub(super) fn finish(
     inner: &Inner,
@@ -144,6 +148,11 @@ pub(super) fn finish(
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
     result.no_new_privs = Some(admitted.spec.command.no_new_privs);
+    if observed.ended_unasked {
+        result
+            .reason
+            .get_or_insert_with(|| ENDED_UNASKED.to_owned());
+    }
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
     let has_run = has_run(&observed.ending);

@@ -61,6 +61,8 @@ pub(super) struct Observed {
     pub(super) stop: Option<StopRequest>,
     /// The last signal of a ladder that the helper reported.
     pub(super) signalled: Option<i32>,
+    /// Whether the helper has ended the command although nobody here asked for that.
+    pub(super) ended_unasked: bool,
     /// Streams that were still open when the drain gave up.
     pub(super) undrained: Vec<Stream>,
     pub(super) gaps: Gaps,
@@ -535,6 +537,7 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         running: supervision.told.running(),
         exit: supervision.told.exit(),
         signalled: supervision.told.signalled(),
+        ended_unasked: supervision.stop.is_none() && supervision.told.signalled_command(),
         ending: supervision.ending.unwrap_or(Ending::Lost(HelperLost::Gone)),
         stop: supervision.stop,
         undrained,

@@ -18,6 +18,8 @@ pub(super) struct Told {
     running: bool,
     exit: Option<Exit>,
     signalled: Option<i32>,
+    /// Whether it had sent one before the command ended.
+    signalled_command: bool,
     replies_left: u32,
 }
 
@@ -40,6 +42,7 @@ impl Told {
             running: false,
             exit: None,
             signalled: None,
+            signalled_command: false,
             replies_left: REPLIES_MAX,
         }
     }
@@ -57,6 +60,11 @@ impl Told {
     /// The last signal that it has sent to the tree, as far as it said.
     pub(super) fn signalled(&self) -> Option<i32> {
         self.signalled
+    }
+
+    /// Whether it has sent a signal to the tree before the command had ended, as far as it said.
+    pub(super) fn signalled_command(&self) -> bool {
+        self.signalled_command
     }
 
     /// Something was asked, and may be answered at some length.
@@ -96,6 +104,7 @@ impl Told {
             Reply::TreeRemains(end) => self.over(end, Ending::Remains),
             Reply::Signalled { signal, .. } => {
                 self.signalled = Some(signal);
+                self.signalled_command |= self.exit.is_none();
                 Ok(News::None)
             }
             // They come again, complete, with the end of the tree.
@@ -206,6 +215,23 @@ mod tests {
         Reply::Spawned {
             root,
             namespace: None,
+        }
+    }
+
+    #[test]
+    fn a_signal_before_the_exit_is_told_from_one_after_it() {
+        let exit = || Reply::RootExited {
+            exit: Exit::Exited { code: 0 },
+        };
+        for (replies, expected) in [
+            (vec![Reply::Running, signalled(), exit()], true),
+            (vec![Reply::Running, exit(), signalled()], false),
+        ] {
+            let mut told = Told::nothing();
+            for reply in replies {
+                told.take(reply).expect("in its order");
+            }
+            assert_eq!(told.signalled_command(), expected);
         }
     }
 

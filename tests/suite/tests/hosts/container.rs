@@ -1,9 +1,9 @@
 //! What a container is: process 1 is ours, or a capability is missing.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use xioflow_kit::{Stage, each_user};
 
-use crate::world::{MISSING, Proc, World, assert_fields};
+use crate::world::{MISSING, Proc, World, assert_fields, text};
 
 /// Survivors in and outside of the command's session.
 const SURVIVORS: [&str; 3] = ["sh", "-c", "sleep 60 & setsid sleep 61 & exit 3"];
@@ -86,4 +86,53 @@ fn without_the_capability_to_trace_nothing_is_lost() {
     });
     assert_fields(&result, &expected);
     assert_eq!(world.check("subreaper")["verdict"], "ready");
+}
+
+/// A supervisor below somebody else who adopts orphans: here the helper of another one.
+fn below_another(stage: &Stage, script: &str) -> Value {
+    let words = ["run", "--no-arbiter", "--json", "--", "sh", "-c", script];
+    stage.xioflow().args(words).finish().json()
+}
+
+#[test]
+fn below_another_subreaper_each_keeps_its_own() {
+    each_user(|stage| {
+        let xioflow = stage.program("xioflow");
+        let (inner, domain) = (stage.path("inner"), stage.path("domain"));
+        let script = format!(
+            "{} --domain {} run --no-arbiter --json -- sh -c 'setsid sleep 60 & exit 3' >{}; exit 4",
+            text(&xioflow),
+            text(&domain),
+            text(&inner)
+        );
+        let outer = below_another(stage, &script);
+        let expected = json!({ "exitCode": 4, "treeSettlement": "empty", "survivorsTotal": 0 });
+        assert_fields(&outer, &expected);
+        let inner = std::fs::read(inner).expect("the inner result");
+        let inner: Value = serde_json::from_slice(&inner).expect("a document");
+        let expected = json!({
+            "exitCode": 3, "scope": "subreaper_tree", "treeSettlement": "reaped", "survivorsTotal": 1,
+        });
+        assert_fields(&inner, &expected);
+    });
+}
+
+#[test]
+fn what_loses_both_its_holders_comes_to_the_subreaper_above() {
+    each_user(|stage| {
+        let (xioflow, helper) = (stage.program("xioflow"), stage.path("helper"));
+        let (domain, helper) = (stage.path("domain"), text(&helper).to_owned());
+        let script = format!(
+            "{} --domain {} run --no-arbiter -- sh -c 'setsid sleep 60 & echo $PPID >{helper}; sleep 61' & \
+             until [ -s {helper} ]; do :; done; kill -9 $! $(cat {helper}); exit 4",
+            text(&xioflow),
+            text(&domain)
+        );
+        let outer = below_another(stage, &script);
+        let expected = json!({
+            "exitCode": 4, "scope": "subreaper_tree", "treeSettlement": "reaped", "residualPids": [],
+        });
+        assert_fields(&outer, &expected);
+        assert!(outer["survivorsTotal"].as_u64() >= Some(2), "{outer:#}");
+    });
 }

@@ -3,6 +3,7 @@
 
 mod absent;
 mod container;
+mod descriptors;
 mod hidden;
 mod lacking;
 mod world;
