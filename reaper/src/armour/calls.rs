@@ -38,7 +38,6 @@ const CHANGES_WHAT_IS_THERE: u32 = 0o2 | 0o1000;
 const PLAIN: [Sysno; 30] = [
     // The loop: waiting, the control socket, the gate, time.
     Sysno::ppoll,
-    Sysno::pselect6,
     // In its place where RLIMIT_NOFILE was lowered.
     Sysno::pselect6,
     Sysno::restart_syscall,
