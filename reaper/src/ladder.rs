@@ -119,6 +119,11 @@ impl Ladder {
         }
     }
 
+    /// Whether SIGKILL was sent, and something may be left.
+    pub(crate) const fn is_killing(&self) -> bool {
+        matches!(self.stage, Stage::Killing { .. })
+    }
+
     /// Moves on.
     ///
     /// # Errors

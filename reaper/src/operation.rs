@@ -13,7 +13,8 @@ use alloc::vec::Vec;
 
 use xioflow_protocol::{Exit, Identity, LaunchFailure, Reply, Stage as Step};
 use xioflow_sys::{
-    AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above, set_real_time,
+    AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above, set_ordinary,
+    set_real_time,
 };
 
 use self::account::Account;
@@ -22,11 +23,11 @@ use crate::gate::Keeper;
 use crate::ladder::{Effect, Event, Ladder, Millis};
 use crate::launch::{Command, Descriptors, Terms};
 use crate::namespace::Namespace;
-use crate::reap::{Left, harvest};
+use crate::reap::Left;
 use crate::serve::now_ms;
 use crate::setup::Ground;
 use crate::spawn::{Spawned, spawn};
-use crate::tree::Tree;
+use crate::tree::{Collected, Tree};
 
 /// How long a child that will not run is waited for. It was killed, so only the kernel can hold it;
 /// that the gate is closed does not depend on it.
@@ -97,7 +98,21 @@ pub(crate) struct Operation {
     discarded: bool,
     /// More children have ended than one round waits for.
     more_to_collect: bool,
+    /// What is waited for instead of the end of each child, while thousands are killed.
+    pace: Option<Pace>,
 }
+
+/// While many die, each of them would wake the helper up, and keep it from dying.
+#[derive(Debug)]
+struct Pace {
+    /// When this one is dead, about half of them are.
+    harbinger: OwnedFd,
+    /// Then everything is listened to again.
+    until: Millis,
+}
+
+/// How long signals wait at most while a tree is killed.
+const PACE_MS: Millis = 10;
 
 impl Operation {
     /// Makes the child.
@@ -142,6 +157,7 @@ impl Operation {
             wishes,
             discarded: false,
             more_to_collect: false,
+            pace: None,
         })
     }
 
@@ -178,17 +194,25 @@ impl Operation {
         if self.more_to_collect {
             return Some(0);
         }
-        match self.stage {
+        let until = match self.stage {
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Told(_) | Stage::Over => None,
             Stage::Opened(_) | Stage::Vanished | Stage::Running => self.ladder.deadline(),
             Stage::Closed { until } => Some(until),
-        }
+        };
+        let pace = self.pace.as_ref().map(|pace| pace.until);
+        until.into_iter().chain(pace).min()
+    }
+
+    /// What is to be waited for instead of signals.
+    pub(crate) fn harbinger(&self) -> Option<BorrowedFd<'_>> {
+        self.pace.as_ref().map(|pace| pace.harbinger.as_fd())
     }
 
     /// Time has passed. Also how the rest of a long round of waiting is taken up, and that must not
     /// keep the ladder from its time: a tree that forks and exits without pause never runs dry.
     pub(crate) fn tick(&mut self, channel: &mut Channel) -> After {
-        let collected = match self.more_to_collect {
+        // In the killing part the dead are counted first: whether anything moves depends on it.
+        let collected = match self.more_to_collect || self.is_killing() {
             true => self.collect(channel),
             false => After::Stay,
         };
@@ -208,25 +232,44 @@ impl Operation {
         // Its end may have come between two looks; only before it is waited for can be told
         // whether it had executed anything.
         self.hear_gate(channel);
-        let mut root_end = None;
-        let mut others = false;
-        let tree = &mut self.tree;
-        let left = harvest(|pid, exit| match tree.note_end(pid, exit) {
-            true => root_end = Some(exit),
-            false => others = true,
-        });
+        let Collected { root, others, left } = match self.is_killing() {
+            true => self.tree.collect_killed(),
+            false => self.tree.collect(),
+        };
         self.more_to_collect = left == Left::More;
         if left == Left::Living {
             self.tree.let_init_leave();
         }
-        let mut after = root_end.map_or(After::Stay, |exit| self.root_ended(channel, exit));
+        self.pace = None;
+        let mut after = root.map_or(After::Stay, |exit| self.root_ended(channel, exit));
         if others && left != Left::Nothing {
             after = after.and(|| self.step_if_running(channel, Event::OthersExited));
         }
         if left == Left::Nothing {
             after = after.and(|| self.nothing_left(channel));
         }
+        if root.is_some() || others {
+            self.set_pace();
+        }
         after
+    }
+
+    /// Whether a tree that was let run is being killed.
+    fn is_killing(&self) -> bool {
+        matches!(self.stage, Stage::Opened(_) | Stage::Running) && self.ladder.is_killing()
+    }
+
+    /// As long as this finds the dead, it goes on at its own pace. When it does not, somebody is held
+    /// by a tracer or by the system, and only signals tell more.
+    fn set_pace(&mut self) {
+        let harbinger = match self.is_killing() {
+            true => self.tree.harbinger(),
+            false => None,
+        };
+        self.pace = harbinger.map(|harbinger| Pace {
+            harbinger,
+            until: now_ms() + PACE_MS,
+        });
     }
 
     fn root_ended(&mut self, channel: &mut Channel, exit: Exit) -> After {
@@ -283,11 +326,6 @@ impl Operation {
     }
 
     fn carry_out(&mut self, channel: &mut Channel, effect: Effect) -> After {
-        if matches!(effect, Effect::Signal(_) | Effect::Kill) {
-            // Thousands that run must not keep their end from coming. Without the privilege it comes
-            // at the helper's turn among them.
-            let _raised = set_real_time();
-        }
         match effect {
             Effect::NameSurvivors => {
                 let (processes, total) = self.tree.name_survivors();
@@ -297,6 +335,8 @@ impl Operation {
                 }
             }
             Effect::Signal(number) => {
+                // Thousands that run must not keep their end from coming.
+                let _raised = set_real_time();
                 // Plans were checked when they came, so the number is one.
                 if let Some(signal) = Signal::new(number) {
                     let targets = self.tree.signal(signal);
@@ -307,11 +347,14 @@ impl Operation {
                 }
             }
             Effect::Kill => {
+                // Whoever dies needs the processor for that, until it comes to a fight.
+                let _lowered = set_ordinary();
                 let targets = self.tree.kill();
                 channel.say(&Reply::Signalled {
                     signal: Signal::KILL.number(),
                     targets,
                 });
+                self.set_pace();
             }
             Effect::Sweep => self.tree.sweep(),
             Effect::SweepDeep => {
@@ -325,6 +368,9 @@ impl Operation {
                 return self.account(channel, Account { end, empty: true });
             }
             Effect::FinishRemains => {
+                if let Some(exit) = self.tree.give_up() {
+                    channel.say(&Reply::RootExited { exit });
+                }
                 let end = self.tree.end_remaining();
                 channel.say(&Reply::TreeRemains(end.clone()));
                 return self.account(channel, Account { end, empty: false });

@@ -4,16 +4,17 @@
 //! again, so what `/proc` says under it is still about that child.
 
 use xioflow_protocol::Exit;
-use xioflow_sys::{EndKind, Errno, Pid, peek_any, reap};
+use xioflow_sys::{EndKind, Errno, Pid, peek, peek_any, reap};
 
 /// How many children are waited for before the loop looks at its other events: a tree that forks
 /// and exits without pause must not keep a stop request from being read.
 const BATCH_MAX: usize = 512;
 
 /// What is left after a round of waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Left {
     /// Children that live.
+    #[default]
     Living,
     /// More that have ended.
     More,
@@ -42,7 +43,32 @@ pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
     Left::More
 }
 
-/// The same on the wire.
+/// Waits for one child of ours, if it has ended.
+pub(crate) fn take(child: Pid) -> Option<Exit> {
+    let ended = reap(child).ok().flatten()?;
+    Some(exit(ended.how))
+}
+
+/// The same; `seen` hears of it before its number is free.
+pub(crate) fn take_seen(child: Pid, seen: impl FnOnce(Exit)) {
+    if let Ok(Some(ended)) = peek(child) {
+        seen(exit(ended.how));
+        let _taken = reap(child);
+    }
+}
+
+/// Whether one child of ours has ended. One that somebody else traces has, and is not ours to wait
+/// for until the tracer lets it go: that counts as living.
+pub(crate) fn has_ended(child: Pid) -> bool {
+    matches!(peek(child), Ok(Some(_)))
+}
+
+/// Whether there is no child at all, which for a subreaper proves its tree empty.
+pub(crate) fn childless() -> bool {
+    peek_any() == Err(Errno::ECHILD)
+}
+
+/// How a process ended, on the wire.
 pub(crate) const fn exit(how: EndKind) -> Exit {
     match how {
         EndKind::Exited { code } => Exit::Exited { code },

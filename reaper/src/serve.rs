@@ -31,6 +31,8 @@ enum Event {
     Init,
     /// A signal is pending.
     Signal,
+    /// About half of those who were killed are dead.
+    Harbinger,
     /// The supervisor has said something, or is gone.
     Host,
     /// There is room for what waits to be said.
@@ -109,25 +111,31 @@ impl Server {
 
     /// Waits until something happens. The gate comes before signals, because a child's last word
     /// there explains its end; the supervisor comes last, because it may be answered with either.
-    fn wait(&self) -> [Option<Event>; 6] {
+    fn wait(&self) -> [Option<Event>; 7] {
         let gate = self.operation().and_then(Operation::gate);
         let init = self.operation().and_then(Operation::init);
         let (control, awaited) = self
             .channel
             .interest()
             .map_or((None, 0), |(fd, events)| (Some(fd), events));
+        let harbinger = self.operation().and_then(Operation::harbinger);
+        let signals = match harbinger {
+            Some(_) => None,
+            None => Some(self.ground.signals.as_fd()),
+        };
         let mut fds = [
             PollFd::new(gate, POLLIN),
-            PollFd::new(Some(self.ground.signals.as_fd()), POLLIN),
+            PollFd::new(signals, POLLIN),
             PollFd::new(control, awaited),
             PollFd::new(init, POLLIN),
+            PollFd::new(harbinger, POLLIN),
         ];
         let deadline = self.operation().and_then(Operation::deadline);
         let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms())));
         match ppoll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             // ENOMEM is the only other one for valid arguments; it may pass, the tree stays held.
-            Err(_) => return [None; 6],
+            Err(_) => return [None; 7],
         }
         let host = fds[2].happened();
         let is_due = deadline.is_some_and(|at| now_ms() >= at);
@@ -135,6 +143,7 @@ impl Server {
             (fds[0].happened() != 0).then_some(Event::Gate),
             (fds[3].happened() != 0).then_some(Event::Init),
             (fds[1].happened() != 0).then_some(Event::Signal),
+            (fds[4].happened() != 0).then_some(Event::Harbinger),
             (host & !POLLOUT != 0).then_some(Event::Host),
             (host & POLLOUT != 0).then_some(Event::Room),
             is_due.then_some(Event::Deadline),
@@ -153,6 +162,7 @@ impl Server {
             Event::Gate => self.operate(Operation::hear_gate),
             Event::Init => self.operate(Operation::hear_init),
             Event::Signal => self.take_signals(),
+            Event::Harbinger => self.operate(Operation::collect),
             Event::Host => self.hear_host(),
             Event::Room => {
                 self.channel.flush();

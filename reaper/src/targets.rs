@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use xioflow_facts::{
-    Descendant, Hidden, Listing, Stat, StatLine, Way, children, children_by_number, read_stat,
+    Descendant, Hidden, Listing, StatLine, Way, children, children_by_number, read_stat,
 };
 use xioflow_sys::{
     AsFd, Errno, GroupId, Pid, Signal, getpid, group_of, kill, kill_group, pidfd_open, pidfd_signal,
@@ -64,9 +64,9 @@ pub(crate) enum Sent {
 }
 
 impl Helper {
-    /// The group of a child of ours, if it may be signalled as a whole.
-    pub(crate) fn whole_group_of(&self, child: &Stat<'_>) -> Option<GroupId> {
-        self.whole_group(child.parent, child.group, child.session)
+    /// The group of a child of ours in that session, if it may be signalled as a whole.
+    pub(crate) fn whole_group_of(&self, group: GroupId, session: u32) -> Option<GroupId> {
+        self.whole_group(self.pid, group.number(), session)
     }
 
     fn whole_group(&self, parent: u32, group: u32, session: u32) -> Option<GroupId> {

@@ -1,11 +1,12 @@
 //! What is known of the tree: its root, who outlived it, and how all of them ended.
 //!
-//! Carries out what the ladder asks for: finds, names and signals. Whom a signal may reach is
-//! decided in `targets`; children are waited for in `reap`.
+//! Carries out what the ladder asks for: finds, names and signals; the last part of it, SIGKILL, is
+//! in `killing`. Whom a signal may reach is decided in `targets`; children are waited for in `reap`.
 
+mod crowd;
 mod enclosed;
+mod killing;
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use xioflow_facts::{
@@ -14,27 +15,16 @@ use xioflow_facts::{
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
 };
-use xioflow_sys::{
-    AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, kill, kill_group, peek,
-    pidfd_signal_group,
-};
+use xioflow_sys::{AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, peek};
 
+use self::crowd::is_crowded;
+pub(crate) use self::crowd::raise_descriptor_limit;
 use self::enclosed::end_by_pidfd;
+pub(crate) use self::killing::Collected;
+use self::killing::Killing;
 use crate::authority;
 use crate::namespace::Namespace;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
-
-/// How many newcomers of one sweep are asked for their group. One answer ends a whole group at once;
-/// asking costs more than killing, so the rest of thousands are killed one by one.
-const GROUPS_ASKED_MAX: usize = 64;
-
-/// How many generations are killed one after the other before the rest is looked for below them.
-/// Most trees are flatter, and for those the walk would be the larger cost.
-const GENERATIONS_MAX: u32 = 4;
-
-/// How often a tree is looked through for those who still move before it is killed. A tree at its
-/// limit of processes cannot grow any more, so each look finds fewer; one without a limit may win.
-const FREEZE_LOOKS_MAX: u32 = 16;
 
 /// One who outlived the root.
 #[derive(Debug)]
@@ -80,20 +70,9 @@ pub(crate) struct Tree {
     /// How many of those could only be counted.
     hidden_total: u32,
     last_signal: Option<i32>,
-    sweeps: Sweeps,
-}
-
-/// What the killing part has done so far, so that thousands are not signalled again and again.
-#[derive(Debug, Default)]
-struct Sweeps {
-    /// Children that got SIGKILL and were not waited for yet.
-    killed: BTreeSet<u32>,
-    /// How many children the last sweep found.
-    found: usize,
-    /// How many were waited for since.
-    reaped: usize,
-    /// How many sweeps have found someone new since the last walk.
-    fruitful: u32,
+    /// Whether hundreds wanted the processor before the last signal: those who die of one want it, too.
+    is_crowded: bool,
+    killing: Killing,
 }
 
 impl Tree {
@@ -114,7 +93,8 @@ impl Tree {
             outlivers_total: 0,
             hidden_total: 0,
             last_signal: None,
-            sweeps: Sweeps::default(),
+            is_crowded: false,
+            killing: Killing::default(),
         }
     }
 
@@ -129,8 +109,7 @@ impl Tree {
 
     /// Notes the end of a child that has not been waited for yet; says whether it was the root.
     pub(crate) fn note_end(&mut self, pid: u32, exit: Exit) -> bool {
-        self.sweeps.killed.remove(&pid);
-        self.sweeps.reaped += 1;
+        self.note_reaped();
         let is_root = self.root_exit.is_none() && pid == self.root.number();
         if is_root {
             self.root_exit = Some(exit);
@@ -138,6 +117,12 @@ impl Tree {
             self.note_outliver_end(pid, exit);
         }
         is_root
+    }
+
+    /// Whether one who outlived the root, and whose end is not known, had this number.
+    fn is_named(&self, pid: u32) -> bool {
+        let is_open = |outliver: &Outliver| outliver.process.pid == pid && outliver.end.is_none();
+        self.outlivers.iter().any(is_open)
     }
 
     /// The number alone could be that of a later process: the start time tells.
@@ -226,7 +211,8 @@ impl Tree {
         self.send(&[signal]);
     }
 
-    fn send(&self, signals: &[Signal]) -> u32 {
+    fn send(&mut self, signals: &[Signal]) -> u32 {
+        self.is_crowded = is_crowded();
         let mut reached = Reached::default();
         let mut delivered = send_all(&self.root_group(), signals, &mut reached);
         for _look in 0..2 {
@@ -266,6 +252,10 @@ impl Tree {
 
     /// Everyone in the tree but those who were reached.
     fn targets(&self, reached: &Reached) -> Vec<Target> {
+        if self.is_crowded {
+            // A look at each of them would take longer than the rung.
+            return self.children_outside(reached);
+        }
         match self.members_outside(reached.groups()) {
             Ok(listing) => {
                 let missed: Vec<_> = listing
@@ -295,122 +285,6 @@ impl Tree {
         targets
             .filter(|target| !reached.has_target(target))
             .collect()
-    }
-
-    /// Begins to kill. Says how many processes and groups it began with.
-    pub(crate) fn kill(&mut self) -> u32 {
-        self.last_signal = Some(Signal::KILL.number());
-        self.sweeps = Sweeps::default();
-        if let Some(namespace) = &self.namespace {
-            return u32::from(namespace.kill());
-        }
-        u32::from(self.kill_root_group()) + self.sweep_children()
-    }
-
-    /// One call for the group that most of a tree is in, before anyone in it can fork again.
-    fn kill_root_group(&self) -> bool {
-        let by_number = || match (self.root_exit, GroupId::new(self.root.number())) {
-            // The root leads its group and was not waited for, so the number is its group's.
-            (None, Some(group)) => kill_group(group, Signal::KILL).is_ok(),
-            (Some(_), _) | (None, None) => false,
-        };
-        match &self.root_pidfd {
-            Some(pidfd) if pidfd_signal_group(pidfd.as_fd(), Signal::KILL).is_ok() => true,
-            Some(_) | None => by_number(),
-        }
-    }
-
-    /// Kills the children that came up since the last sweep, once enough of those are gone.
-    pub(crate) fn sweep(&mut self) {
-        if self.namespace.is_some() {
-            // The kernel is at it. Only where nothing moves any more is it helped, one by one.
-            return;
-        }
-        if self.sweeps.reaped * 2 < self.sweeps.found {
-            return;
-        }
-        self.sweep_children();
-        if self.sweeps.fruitful > GENERATIONS_MAX {
-            // What refuses is found when nothing moves any more.
-            let _all_refuse = self.sweep_deep();
-        }
-    }
-
-    fn sweep_children(&mut self) -> u32 {
-        let found = self.helper.children();
-        self.sweeps.found = found.len();
-        self.sweeps.reaped = 0;
-        let mut groups = BTreeSet::new();
-        let mut reached = 0;
-        let mut asked = 0;
-        for pid in found.into_iter().filter_map(Pid::new) {
-            if !self.sweeps.killed.insert(pid.number()) {
-                continue;
-            }
-            let killed = kill(pid, Signal::KILL).is_ok();
-            reached += u32::from(killed || authority::overrule(pid, &[Signal::KILL]));
-            if asked < GROUPS_ASKED_MAX {
-                asked += 1;
-                reached += u32::from(self.kill_group_of(pid, &mut groups));
-            }
-        }
-        self.sweeps.fruitful += u32::from(asked > 0);
-        reached
-    }
-
-    fn kill_group_of(&self, child: Pid, done: &mut BTreeSet<GroupId>) -> bool {
-        let mut line = StatLine::new();
-        let Ok(Some(stat)) = read_stat(child.number(), &mut line) else {
-            return false;
-        };
-        match self.helper.whole_group_of(&stat) {
-            Some(group) if done.insert(group) => kill_group(group, Signal::KILL).is_ok(),
-            Some(_) | None => false,
-        }
-    }
-
-    /// Kills everything that descends from the helper, also below a parent that does not die. First
-    /// all of it is stopped: whoever is killed alone makes room for the next one of a tree that forks
-    /// without end, and whoever is stopped does not.
-    /// Says whether there is somebody and everybody refuses: they belong to another user.
-    pub(crate) fn sweep_deep(&mut self) -> bool {
-        self.sweeps = Sweeps::default();
-        self.freeze();
-        let targets = match self.members() {
-            Ok(listing) => {
-                let hidden = listing.hidden.iter();
-                let mut targets = plan(self.helper, &listing.processes);
-                targets.extend(hidden.filter_map(|process| self.helper.hidden_target(process)));
-                targets
-            }
-            Err(_) => self.children_outside(&Reached::default()),
-        };
-        let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
-        // Every one of them is sent it, whatever the others do.
-        let refusing = targets.iter().filter(|&target| refuse(target)).count();
-        self.overrule(&[Signal::KILL]) == 0 && refusing > 0 && refusing == targets.len()
-    }
-
-    /// Stops everyone, until nobody is found who moves.
-    fn freeze(&self) {
-        for _look in 0..FREEZE_LOOKS_MAX {
-            let Ok(listing) = self.members() else {
-                return;
-            };
-            let moves = |process: &Descendant| {
-                matches!(
-                    process.state,
-                    ProcessState::Running | ProcessState::Sleeping | ProcessState::Other(_)
-                )
-            };
-            let moving: Vec<_> = listing.processes.into_iter().filter(moves).collect();
-            if moving.is_empty() {
-                return;
-            }
-            for target in plan(self.helper, &moving) {
-                let _sent = target.send(Signal::STOP);
-            }
-        }
     }
 
     /// The account of a tree of which nothing is left.

@@ -16,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 mod boot;
+mod crowd;
 mod descriptors;
 mod folder;
 mod hidden;
@@ -35,6 +36,7 @@ mod tree;
 mod umask;
 
 pub use boot::{boot_id, boot_time_s, started_at_ms};
+pub use crowd::runnable;
 pub use descriptors::open_descriptors;
 pub use folder::former_folder;
 pub use hidden::{hides_processes, processes_folder};
@@ -46,7 +48,7 @@ pub use number::{PID_MAX_LIMIT, children_by_number, pid_max};
 pub use path::ProcPath;
 pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
 pub use read::CannotTell;
-pub use scan::processes;
+pub use scan::{each_process, processes};
 pub use socket::socket_inodes;
 pub use standing::Standing;
 pub use stat::{ProcessState, Stat, StatError, StatLine, read_own_stat, read_stat};

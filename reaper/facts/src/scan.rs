@@ -8,7 +8,7 @@ use xioflow_sys::{CWD, capget, getpid, readlinkat};
 
 use crate::path::proc_path;
 use crate::read::read_whole;
-use crate::tree::{ROUNDS_MAX, list_numbers};
+use crate::tree::{ROUNDS_MAX, each_number, list_numbers};
 use crate::{CannotTell, Descendant, Listing, StatLine, Way, read_stat};
 
 /// Number of `CAP_SYS_PTRACE` (capabilities(7)): who has it is shown everybody.
@@ -41,6 +41,16 @@ pub fn processes() -> Result<Listing, CannotTell> {
         way: Way::Scan,
         complete,
     })
+}
+
+/// Passes on the number of each process that this one can see, in ascending order and while it looks: also
+/// of those that begin meanwhile, as long as numbers ascend.
+///
+/// # Errors
+/// [`CannotTell`] when `/proc` cannot be listed.
+pub fn each_process(take: impl FnMut(u32)) -> Result<(), CannotTell> {
+    let path = proc_path!("/proc");
+    each_number(path, take).map_err(CannotTell::unreadable(path))
 }
 
 /// Whether `/proc` counts as this process does: not after unshare(1) without `--mount-proc`.

@@ -411,15 +411,23 @@ pub(crate) fn threads_of(pid: u32) -> Result<Vec<u32>, CannotTell> {
 
 /// The names in a directory that are numbers.
 pub(crate) fn list_numbers(path: ProcPath) -> Result<Vec<u32>, Errno> {
-    let directory = openat(CWD, path.as_c_str(), OpenFlags::DIRECTORY, 0)?;
     let mut found = Vec::new();
+    each_number(path, |number| found.push(number))?;
+    Ok(found)
+}
+
+/// Passes on the names in a directory that are numbers, as they are read.
+pub(crate) fn each_number(path: ProcPath, mut take: impl FnMut(u32)) -> Result<(), Errno> {
+    let directory = openat(CWD, path.as_c_str(), OpenFlags::DIRECTORY, 0)?;
     let mut buffer = [0; 4096];
     loop {
         let entries = getdents(directory.as_fd(), &mut buffer)?;
         if entries.is_end() {
-            return Ok(found);
+            return Ok(());
         }
-        found.extend(entries.filter_map(|name| name.to_str().ok()?.parse::<u32>().ok()));
+        entries
+            .filter_map(|name| name.to_str().ok()?.parse::<u32>().ok())
+            .for_each(&mut take);
     }
 }
 

@@ -35,7 +35,7 @@ const PROT_EXEC: u32 = 4;
 const CHANGES_WHAT_IS_THERE: u32 = 0o2 | 0o1000;
 
 /// Calls with whatever arguments.
-const PLAIN: [Sysno; 30] = [
+const PLAIN: [Sysno; 31] = [
     // The loop: waiting, the control socket, the gate, time.
     Sysno::ppoll,
     // In its place where RLIMIT_NOFILE was lowered.
@@ -60,6 +60,7 @@ const PLAIN: [Sysno; 30] = [
     Sysno::pread64,
     Sysno::getpid,
     Sysno::getpgid,
+    Sysno::getsid,
     Sysno::pidfd_open,
     Sysno::getrusage,
     // Waiting for them, and ending them.
@@ -82,7 +83,7 @@ const PLAIN: [Sysno; 30] = [
 const CHECKED: [Allowed; 5] = [
     Allowed {
         call: Sysno::ioctl,
-        // How a process has ended, asked of its pidfd.
+        // How a process has ended, and who its parent is, asked of its pidfd.
         unless: &[unless(1, FilterTest::Differs(PIDFD_GET_INFO))],
     },
     Allowed {

@@ -11,7 +11,7 @@ use crate::channel::Channel;
 use crate::gate::{Keeper, Word};
 use crate::namespace::Heard;
 use crate::serve::now_ms;
-use crate::tree::{identify, never_executed};
+use crate::tree::{identify, never_executed, raise_descriptor_limit};
 
 impl Operation {
     /// Hears what the child says at the gate.
@@ -89,6 +89,7 @@ impl Operation {
 
     /// The child is made, and nothing of the command runs yet: from now on the helper needs little.
     fn arm(&self, channel: &mut Channel) {
+        raise_descriptor_limit();
         let armour = armour::put_on(self.holders.as_fd());
         if self.wishes.hears_armour {
             channel.say(&Reply::Armour(armour));

@@ -107,7 +107,7 @@ pub fn empty_bounding_set() -> Result<(), Errno> {
     Ok(())
 }
 
-/// What a pidfd says of a process that was waited for; `struct pidfd_info` in its first form.
+/// What a pidfd says of its process; `struct pidfd_info` in its first form.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct PidfdInfo {
@@ -118,7 +118,7 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// `_IOWR(PIDFS_IOCTL_MAGIC, 11, struct pidfd_info)`: the request of [`pidfd_status`].
+/// `_IOWR(PIDFS_IOCTL_MAGIC, 11, struct pidfd_info)`: the request of [`pidfd_status`] and [`pidfd_parent`].
 pub const PIDFD_GET_INFO: u32 = 0xC040_FF0B;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
@@ -137,10 +137,38 @@ pub fn pidfd_status(pidfd: BorrowedFd<'_>) -> Result<Option<i32>, Errno> {
     Ok((info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code))
 }
 
+/// The parent of the process of a pidfd, by its number; until the process was waited for.
+///
+/// # Errors
+/// ESRCH when it was; ENOTTY before Linux 6.13.
+pub fn pidfd_parent(pidfd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let mut info = PidfdInfo::default();
+    // SAFETY: the request carries the size of the structure, which is local; the kernel fills no more.
+    unsafe { call!(ioctl, pidfd, PIDFD_GET_INFO, &raw mut info) }?;
+    Ok(info.ids[2])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{AsFd, pidfd_open};
+
+    #[test]
+    fn a_pidfd_knows_the_parent_until_its_process_was_waited_for() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep runs");
+        let pidfd = pidfd_open(child.id()).expect("pidfd opens");
+        let parent = pidfd_parent(pidfd.as_fd());
+        child.kill().expect("killed");
+        child.wait().expect("waited for");
+        // Before Linux 6.13 there is no such question.
+        if parent != Err(Errno::ENOTTY) {
+            assert_eq!(parent, Ok(crate::getpid()));
+            assert_eq!(pidfd_parent(pidfd.as_fd()), Err(Errno::ESRCH));
+        }
+    }
 
     #[test]
     fn a_pidfd_tells_the_end_of_who_was_waited_for() {

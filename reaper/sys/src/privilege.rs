@@ -54,15 +54,25 @@ pub fn clear_ambient_capabilities() -> Result<(), Errno> {
 /// # Errors
 /// EPERM without `CAP_SYS_NICE` and `RLIMIT_RTPRIO`.
 pub fn set_real_time() -> Result<(), Errno> {
-    const POLICY: u32 = raw::SCHED_RR | raw::SCHED_RESET_ON_FORK;
-    let lowest: i32 = 1;
+    schedule(raw::SCHED_RR | raw::SCHED_RESET_ON_FORK, 1)
+}
+
+/// Makes this process an ordinary one again (`SCHED_OTHER`).
+///
+/// # Errors
+/// None that a process without another policy can meet.
+pub fn set_ordinary() -> Result<(), Errno> {
+    schedule(raw::SCHED_NORMAL, 0)
+}
+
+fn schedule(policy: u32, priority: i32) -> Result<(), Errno> {
     // SAFETY: the kernel reads one `struct sched_param`, which is one int, borrowed for the call.
     unsafe {
         call!(
             sched_setscheduler,
             0usize,
-            POLICY.register(),
-            core::ptr::from_ref(&lowest).register()
+            policy,
+            core::ptr::from_ref(&priority)
         )
     }
     .map(drop)

@@ -254,6 +254,14 @@ pub fn group_of(pid: Pid) -> Option<GroupId> {
     GroupId::new(group)
 }
 
+/// The session of a process; `None` when there is none, or it is outside this pid namespace.
+#[must_use]
+pub fn session_of(pid: Pid) -> Option<u32> {
+    // SAFETY: takes no pointer.
+    let session = unsafe { call!(getsid, pid.0) }.map_or(0, id);
+    (session != 0).then_some(session)
+}
+
 /// Opens a descriptor for a process.
 ///
 /// # Errors
@@ -350,6 +358,21 @@ mod tests {
         assert_eq!(group_of(pid), GroupId::new(child.id()));
         child.wait().expect("waited for");
         assert_eq!(group_of(pid), None);
+    }
+
+    #[test]
+    fn a_child_is_in_the_session_of_its_parent() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep runs");
+        let (ours, its) = [getpid(), child.id()]
+            .map(|pid| Pid::new(pid).and_then(session_of))
+            .into();
+        child.kill().expect("killed");
+        child.wait().expect("waited for");
+        assert!(ours.is_some());
+        assert_eq!(ours, its);
     }
 
     #[test]

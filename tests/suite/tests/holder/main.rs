@@ -2,6 +2,7 @@
 
 mod account;
 mod armour;
+mod bombs;
 mod child;
 mod gate;
 mod launch;
