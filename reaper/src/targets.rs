@@ -93,9 +93,13 @@ impl Helper {
         }
         let is_outside =
             |pid: &Pid| !group_of(*pid).is_some_and(|it| groups.contains(&it.number()));
-        let shown: BTreeSet<_> = listing.processes.iter().map(|it| it.pid).collect();
-        let ours = children_by_number(self.pid_max).into_iter();
-        let hidden = ours.filter(|pid| !shown.contains(pid));
+        let shown = listing.processes.iter().map(|it| it.pid);
+        let known: BTreeSet<_> = shown
+            .chain(listing.hidden.iter().map(|it| it.pid))
+            .collect();
+        // By number only without a list: that is millions of calls, and this is asked for several times.
+        let ours = self.children().into_iter();
+        let hidden = ours.filter(|pid| !known.contains(pid));
         let hidden = hidden.filter_map(Pid::new).filter(is_outside);
         let parent = self.pid;
         listing.hidden.extend(hidden.map(|pid| Hidden {

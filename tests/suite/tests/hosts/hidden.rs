@@ -28,6 +28,30 @@ fn a_command_is_held_where_proc_hides_the_helper_from_itself() {
     });
 }
 
+/// In a namespace of an ordinary user's the init is hidden from its helper too, and so is the list of those whom it
+/// has adopted.
+#[test]
+fn a_namespace_is_held_where_proc_hides_its_init_from_the_helper() {
+    each_user(|stage| {
+        let Some(world) = World::new(stage, Proc::Hiding) else {
+            eprintln!("{MISSING}");
+            return;
+        };
+        let script = "setsid sleep 60 & setsid sleep 60 & exit 3";
+        let result = world.result(&["--driver", "pidns"], &["sh", "-c", script]);
+        let expected = json!({
+            "exitCode": 3, "scope": "pid_namespace", "treeSettlement": "reaped", "survivorsTotal": 2,
+        });
+        assert_fields(&result, &expected);
+        let stopped = ["--driver", "pidns", "--timeout", "200ms"];
+        let result = world.result(&stopped, &["sh", "-c", "sleep 60 & sleep 60"]);
+        let expected = json!({
+            "terminationReason": "timed_out", "signal": "SIGTERM", "survivorsTotal": 0,
+        });
+        assert_fields(&result, &expected);
+    });
+}
+
 /// A copy of a program that nobody but root may do this with.
 pub(crate) fn program(stage: &Stage, original: &str, name: &str, mode: u32) -> PathBuf {
     let copy = stage.path(name);
