@@ -34,6 +34,8 @@ pub struct Work {
     pub max_stored_bytes: Option<u64>,
     /// Whether the operation stays open until its descendants end by themselves.
     pub descendants_may_stay: bool,
+    /// Whether its tree is to have a pid namespace of its own.
+    pub enclosed: bool,
     /// A script of sh(1) that is run where the command is stopped.
     pub stop_action: Option<String>,
     /// A limit that has to be enforced or refused.
@@ -84,6 +86,7 @@ impl Work {
             max_output_bytes: None,
             max_stored_bytes: None,
             descendants_may_stay: false,
+            enclosed: false,
             stop_action: None,
             hard_limit: None,
             live: false,

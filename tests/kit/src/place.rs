@@ -82,6 +82,20 @@ impl Place {
         self.folder.path().join("tmp")
     }
 
+    /// Whether its user may make pid namespaces, tried with unshare(1).
+    #[must_use]
+    pub fn has_pid_namespaces(&self) -> bool {
+        let mut unshare = Command::new("/usr/bin/unshare");
+        if self.user_id.is_some() || !running_as_root() {
+            unshare.args(["--user", "--map-root-user"]);
+        }
+        if let Some(id) = self.user_id {
+            unshare.uid(id).gid(id);
+        }
+        let tried = unshare.args(["--pid", "--fork", "--mount-proc", "true"]);
+        tried.output().is_ok_and(|it| it.status.success())
+    }
+
     fn runner(&self) -> PathBuf {
         self.folder.path().join("runner")
     }

@@ -34,6 +34,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) whom: Whom,
     pub(crate) picture: &'a Picture,
     pub(crate) decisions: &'a [Decision],
+    /// Who lived on although helper and owner were dead and its namespace was to end with them.
+    pub(crate) outlived: &'a [Living],
     /// What the scenario's processes were told.
     pub(crate) told: &'a str,
     pub(crate) living: &'a [Living],
@@ -120,9 +122,13 @@ fn judge_operation(judge: &mut Judge, seen: &Seen<'_>, work: &Work, operation: &
         let (reason, guidance) = (text("reason"), text("recoveryGuidance"));
         format!("{id} is indeterminate for {reason:?}, and what to do is {guidance:?}")
     });
-    judge.expect("needless", !isolated || seen.whom.ends_helper(), || {
+    // A living owner sees the end of a namespace only once somebody has waited for the command, and the process
+    // of a case waits for nobody before its owner has ended.
+    let is_provable = work.is_enclosed() && seen.whom.ends_owner();
+    let may_be_unclear = seen.whom.ends_helper() && !is_provable;
+    judge.expect("needless", !isolated || may_be_unclear, || {
         format!(
-            "only the owner died, and {id} is indeterminate: {:?}",
+            "{id} is indeterminate, and its end can be known: {:?}",
             text("reason")
         )
     });
@@ -162,6 +168,11 @@ fn judge_leases(judge: &mut Judge, picture: &Picture) {
 
 /// A process lives only if its operation is isolated.
 fn judge_processes(judge: &mut Judge, seen: &Seen<'_>) {
+    for living in seen.outlived {
+        judge.expect("I3", false, || {
+            format!("{living:?} outlived its namespace's holder")
+        });
+    }
     for living in seen.living {
         let id = living.operation.as_ref();
         let is_unproven = id.is_some_and(|id| seen.picture.is_unproven(id));

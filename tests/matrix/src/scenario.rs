@@ -55,6 +55,7 @@ const OTHER: Work = Work::long("other").lease("port");
 const LATE: Work = Work::long("late").timeout(Duration::from_millis(300));
 const ESCAPEES: Work = Work::escapees("escapees").lease("db");
 const FLOOD: Work = Work::flood("flood").lease("db");
+const ENCLOSED: Work = Work::enclosed("enclosed").lease("db");
 const MISSING: Work = Work::missing("missing").lease("port");
 const WAITER: Work = Work::brief("waiter").lease("db");
 
@@ -131,12 +132,20 @@ const fn orphan(
     }
 }
 
+impl Scenario {
+    /// Whether the host must allow pid namespaces.
+    pub(crate) fn needs_namespaces(&self) -> bool {
+        self.works.iter().any(Work::is_enclosed)
+    }
+}
+
 /// All of them.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     alone("complete", &[BRIEF, OWN]),
     alone("cancel", &[LONG]),
     alone("timeout", &[LATE]),
     alone("escapees", &[ESCAPEES]),
+    alone("enclosed", &[ENCLOSED]),
     alone("flood", &[FLOOD]),
     alone("prune", &[FLOOD, OWN]),
     alone("replay", &[BRIEF, OTHER]),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xioflow_kernel::{Command, DescendantPolicy, OperationBuilder};
+use xioflow_kernel::{Command, DescendantPolicy, Driver, OperationBuilder};
 
 use crate::folder::Folder;
 
@@ -29,6 +29,7 @@ pub(crate) struct Work {
     lease: Option<&'static str>,
     timeout: Option<Duration>,
     stored_max: Option<u64>,
+    driver: Driver,
 }
 
 /// The exit status of the fixture when it cannot print.
@@ -53,6 +54,7 @@ impl Work {
             lease: None,
             timeout: None,
             stored_max: None,
+            driver: Driver::Auto,
         }
     }
 
@@ -65,6 +67,20 @@ impl Work {
     pub(crate) const fn long(id: &'static str) -> Self {
         let script = "echo begun; [ -e over ] || exec $FIXTURE sleep";
         Self::new(id, script, Ends::ByForce)
+    }
+
+    /// Stays, in a pid namespace of its own, with others that have left its session.
+    pub(crate) const fn enclosed(id: &'static str) -> Self {
+        let script = "echo begun; [ -e over ] || { (setsid $FIXTURE sleep &); exec $FIXTURE spawn-tree mixed 5; }";
+        Self {
+            driver: Driver::PidNamespace,
+            ..Self::new(id, script, Ends::ByForce)
+        }
+    }
+
+    /// Whether nobody can live once its helper is dead.
+    pub(crate) fn is_enclosed(&self) -> bool {
+        self.driver == Driver::PidNamespace
     }
 
     /// Ends, and leaves children, a session of its own and a daemon behind.
@@ -112,6 +128,7 @@ impl Work {
             }
         };
         command
+            .driver(self.driver)
             .cwd(folder.path())
             .env("FIXTURE", folder.fixture())
             .env(OPERATION_VARIABLE, self.id)

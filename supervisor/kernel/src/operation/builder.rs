@@ -93,8 +93,8 @@ impl OperationBuilder {
     /// | an unfinished operation of nobody here | [`ExecuteError::RecoveryRequired`] | [`ExecuteError::IdConflict`] |
     ///
     /// Inputs are program, arguments, working directory, variables that were set, whether the
-    /// environment is inherited, standard input, resources, and the time limit. Its name and how
-    /// much of its output is kept are none. [`OperationResult::reused`] says which case it was.
+    /// environment is inherited, standard input, resources, the time limit, and a pid
+    /// namespace of its own. Its name and how much of its output is kept are none. [`OperationResult::reused`] says which case it was.
     ///
     /// # Examples
     /// ```

@@ -278,6 +278,10 @@ const CHANGES: &[Change] = &[
         merge_stderr: true,
         ..work
     }),
+    ("pid namespace", |_, work| Work {
+        enclosed: true,
+        ..work
+    }),
     ("stop action", |_, work| Work {
         stop_action: Some("true".to_owned()),
         ..work

@@ -51,6 +51,12 @@ pub(super) const CONTRACTS: &[Contract] = &[
         level: Level::Stop,
         check: stop_action,
     },
+    Contract {
+        number: 67,
+        title: "a pid namespace of its own is told as such, and its tree is gone with the result",
+        level: Level::Stop,
+        check: enclosed,
+    },
 ];
 
 /// Begins a fixture, cancels it once it stands, and returns its result and its pids.
@@ -247,5 +253,38 @@ fn stop_action(world: &World<'_>) -> Outcome {
     let result = client.submit(&quiet)?.wait().expect("a result");
     assert_eq!(result.0["stopAction"]["ran"], json!(false), "{result:?}");
     assert_eq!(fs::read_to_string(&trace).expect("a trace"), "acted\n");
+    Ok(())
+}
+
+fn enclosed(world: &World<'_>) -> Outcome {
+    let client = world.client()?;
+    let daemon = "(setsid sleep 300 </dev/null >/dev/null 2>&1 &)";
+    let script = format!("{daemon}; echo in $(ls -d /proc/[0-9]* | wc -l); exit 3");
+    let work = Work {
+        enclosed: true,
+        ..world.shell("enclosed", &script).lease("db")
+    };
+    let result = match client.submit(&work)?.wait() {
+        Err(refusal) if refusal.kind == RefusalKind::NotEnforceable => {
+            assert_eq!(client.record("enclosed"), None, "refused, and recorded");
+            return Err(Unsupported::because(refusal.text));
+        }
+        ended => ended.expect("a result"),
+    };
+    result.assert(&json!({
+        "status": "failed", "exitCode": 3, "evidence": "observed", "driver": "pidns",
+        "scope": "pid_namespace", "treeSettlement": "reaped", "survivorsTotal": 1,
+    }));
+    // By the number out here.
+    let survivor = result.0["survivors"][0]["pid"].as_u64();
+    let survivor = survivor.and_then(|pid| u32::try_from(pid).ok());
+    assert_gone(&[survivor.expect("a number")]);
+    assert_eq!(client.leases(), []);
+    let plain = Work {
+        enclosed: false,
+        ..world.shell("plain", "true")
+    };
+    let result = client.submit(&plain)?.wait().expect("a result");
+    result.assert(&json!({ "driver": "reaper", "scope": "subreaper_tree" }));
     Ok(())
 }

@@ -224,6 +224,9 @@ impl Shell<'_> {
             Input::Bytes(bytes) => words.pair("--stdin", self.input_file(bytes)),
         }
         words.flag("--merge-stderr", work.merge_stderr);
+        if work.enclosed {
+            words.pair("--driver", "pidns");
+        }
         if let Some(script) = &work.stop_action {
             words.pair("--stop-action", script);
         }
@@ -401,7 +404,7 @@ fn answer(finished: &Finished) -> Ended {
         ("already_adjudicated", Some(1)) => RefusalKind::AlreadyAdjudicated,
         ("arbiter_lost", _) => RefusalKind::ArbiterGone,
         ("domain_closed" | "shutting_down", _) => RefusalKind::DomainClosed,
-        ("unsupported", Some(69)) => RefusalKind::NotEnforceable,
+        ("unsupported" | "driver_refused", Some(69)) => RefusalKind::NotEnforceable,
         ("fenced", Some(75)) => RefusalKind::Fenced,
         ("not_recorded", Some(70)) => RefusalKind::NotRecorded,
         _ => RefusalKind::Other,

@@ -8,7 +8,7 @@ use xioflow_kernel::journal::{
 };
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES,
-    DescendantPolicy, Domain, DomainOptions, ExecuteError, NotActive, OperationBuilder,
+    DescendantPolicy, Domain, DomainOptions, Driver, ExecuteError, NotActive, OperationBuilder,
     OperationHandle, Piece, PruneOptions, RunError, RunHandle, Stdin, StopAction, StopManner,
     Subscription, stored_result,
 };
@@ -186,6 +186,9 @@ fn command(work: &Work) -> Result<Command, Unsupported> {
         .cwd(&work.cwd)
         .no_new_privs(work.no_new_privs)
         .merge_stderr(work.merge_stderr);
+    if work.enclosed {
+        command = command.driver(Driver::PidNamespace);
+    }
     if let Some(script) = &work.stop_action {
         command = command.stop_action(StopAction::shell(script));
     }
@@ -326,6 +329,7 @@ fn refusal(error: &ExecuteError) -> Refusal {
         ExecuteError::RecoveryRequired { .. } => RefusalKind::RecoveryRequired,
         ExecuteError::ResourceConflict { .. } => RefusalKind::ResourceConflict,
         ExecuteError::RunClosed { .. } => RefusalKind::RunClosed,
+        ExecuteError::DriverRefused { .. } => RefusalKind::NotEnforceable,
         ExecuteError::DomainClosed => RefusalKind::DomainClosed,
         ExecuteError::JoinAbandoned { .. } => RefusalKind::JoinAbandoned,
         ExecuteError::Unrecorded { .. } => RefusalKind::NotRecorded,

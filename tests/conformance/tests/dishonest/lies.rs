@@ -78,6 +78,17 @@ const RESULTS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "calls-every-tree-enclosed",
+        breaks: &[67],
+        told_by: "driver is \"pidns\"",
+        ended: |ended| {
+            with(ended, |result| {
+                result["driver"] = json!("pidns");
+            })
+        },
+        ..HONEST
+    },
+    Liar {
         name: "praises-every-stop-action",
         breaks: &[66],
         told_by: "exitCode is 0",

@@ -172,6 +172,11 @@ fn examine_recovery(
     fs::remove_file(folder.decisions()).ok();
     let stand_in = folder.path().join(traced::STAND_IN);
     fs::remove_file(stand_in).ok();
+    // Before anybody recovers: it is the kernel who ends them.
+    let outlived = match scenario.needs_namespaces() && whom.ends_owner() && whom.ends_helper() {
+        true => processes::living(Deadline::after(TREE_ENDS_WITHIN), |_| false),
+        false => Vec::new(),
+    };
     processes::start(folder, &[role::RECOVER, scenario.name], &[]).finish(false);
     if let Some(lie) = lie {
         lie.tell_after_recovery(folder);
@@ -191,6 +196,7 @@ fn examine_recovery(
         picture: &picture,
         decisions: &decisions,
         told: &read(&folder.told()),
+        outlived: &outlived,
         living: &living,
     });
     // What is left of a tree that nobody holds was isolated; the person who looks for it is this harness.

@@ -132,8 +132,10 @@ pub(super) fn living(deadline: Deadline, is_excused: impl Fn(&Living) -> bool) -
         if !ended.is_empty() {
             continue;
         }
-        let left: Vec<Living> = left.into_iter().map(describe).collect();
-        match left.iter().find(|it| !is_excused(it)) {
+        let mut left: Vec<Living> = left.into_iter().map(describe).collect();
+        left.sort_unstable_by_key(|it| it.pid);
+        // The newest first: an init has an older number than everybody whom it waits for.
+        match left.iter().rev().find(|it| !is_excused(it)) {
             Some(one) if wait::pid_gone(one.pid, deadline) => {}
             _ => return left,
         }

@@ -16,7 +16,7 @@ pub(super) fn play(folder: &Folder, name: &str) {
     let works = named(name).works;
     match name {
         "complete" => complete(&host, works),
-        "cancel" => cancel(&host, &works[0]),
+        "cancel" | "enclosed" => cancel(&host, &works[0]),
         "timeout" | "escapees" | "flood" => works.iter().for_each(|work| host.run(work)),
         "prune" => prune(&host, works),
         "replay" => replay(&host, works),

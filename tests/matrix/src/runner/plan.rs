@@ -44,9 +44,15 @@ const STEPPED: &[&str] = &[
 impl Plan {
     /// Plays every scenario undisturbed and lists what can be killed in it.
     pub(super) fn make(place: &Place, selection: &Selection) -> Self {
+        let mut skipped = Vec::new();
+        let has_namespaces = place.has_pid_namespaces();
+        if !has_namespaces {
+            skipped.push("nothing is held in a pid namespace: this host forbids them".to_owned());
+        }
         let wanted: Vec<&Scenario> = SCENARIOS
             .iter()
             .filter(|it| selection.may_want(it.name))
+            .filter(|it| has_namespaces || !it.needs_namespaces())
             .collect();
         let mut all: Vec<Vec<CaseName>> = thread::scope(|scope| {
             let found = wanted.iter().map(|it| scope.spawn(|| points(place, it)));
@@ -56,7 +62,6 @@ impl Plan {
                 .map(|it| it.join().expect("a scenario undisturbed"))
                 .collect()
         });
-        let mut skipped = Vec::new();
         if xioflow_kit::strace::is_there() {
             let stepped = wanted.iter().filter(|it| STEPPED.contains(&it.name));
             all.extend(stepped.map(|it| steps(place, it)));

@@ -198,6 +198,23 @@ fn it_is_a_tree_like_any_other_while_it_is_held() {
 }
 
 #[test]
+fn a_command_can_neither_see_nor_signal_who_holds_it() {
+    each_user_with_namespaces(|stage| {
+        // Those whose parent is outside of a namespace have none.
+        let script = "echo $PPID; for it in /proc/[0-9]*; do \
+                      case $(cat $it/comm) in xioflow*) kill -9 ${it#/proc/};; esac; done; \
+                      kill -9 -1; exit 4";
+        let finished = pidns(stage, &["--json"], script).finish();
+        finished.assert_code(4);
+        let document = finished.json();
+        assert_fields(
+            &document,
+            &json!({ "exitCode": 4, "evidence": "observed", "stdout": "0\n" }),
+        );
+    });
+}
+
+#[test]
 fn it_is_cancelled_timed_out_and_suspended_like_any_other() {
     each_user_with_namespaces(|stage| {
         let started = pidns(stage, &["--op", "cancelled", "--grace", "100ms"], ESCAPES).start();

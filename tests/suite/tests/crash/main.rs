@@ -3,6 +3,7 @@
 
 mod adjudication;
 mod left;
+mod namespace;
 mod runs;
 mod stop;
 mod strangers;

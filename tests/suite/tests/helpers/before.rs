@@ -1,7 +1,7 @@
 //! Helpers that fail while the command stands at its gate, or before: an error says what happened,
 //! nothing ran, nothing is recorded, and the same id can be used again.
 
-use xioflow_kernel::{Caller, ExecuteError, HelperLost, LinkError};
+use xioflow_kernel::{Caller, Driver, ExecuteError, HelperLost, LinkError};
 
 use crate::world::{World, lost};
 
@@ -147,5 +147,18 @@ fn one_that_cannot_do_what_a_caller_needs_is_named() {
         panic!("{error:?}")
     };
     assert_eq!(*feature, "nice");
+    world.assert_nothing_happened();
+}
+
+/// One that would hold the tree in something weaker than was asked for is not asked to.
+#[test]
+fn one_that_knows_no_namespaces_is_named() {
+    let world = World::new("hear-hello,say-hello");
+    let asked = world.operation(world.traced().driver(Driver::PidNamespace));
+    let error = asked.run().expect_err("the helper cannot make one");
+    let ExecuteError::Helper(LinkError::Lacks { feature, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*feature, "pid-namespace");
     world.assert_nothing_happened();
 }

@@ -2,7 +2,10 @@
 //! supervisor.
 
 use xioflow_kernel::journal::{Outcome, TerminationReason};
-use xioflow_kernel::{DescendantPolicy, DomainOptions, HelperLost, StopManner};
+use xioflow_kernel::{
+    DescendantPolicy, DomainOptions, Driver, ExecuteError, HelperLost, Scope, StopManner,
+    TreeSettlement,
+};
 use xioflow_kit::{Deadline, wait};
 
 use std::time::Duration;
@@ -213,4 +216,28 @@ fn a_host_that_adopts_no_more_does_not_say_that_nothing_is_left() {
     let words = ["--ready", ready.to_str().expect("ASCII"), "ignore-signals"];
     let result = in_time(world.operation(world.fixture(&words))).expect("a result");
     world.assert_indeterminate(&result, "what became of its tree was not seen");
+}
+
+/// A host that adopts nobody sees only the command itself end; with a namespace it sees all of it end.
+#[test]
+fn with_a_pid_namespace_the_end_of_the_tree_is_proven_without_adopting() {
+    let world = World::new("between,after-running,kill");
+    let ready = world.stage.path("ready");
+    let words = ["--ready", ready.to_str().expect("ASCII"), "ignore-signals"];
+    let command = world.fixture(&words).driver(Driver::PidNamespace);
+    let result = match world.operation(command).run() {
+        Err(ExecuteError::DriverRefused { call, source, .. }) => {
+            eprintln!("skipped: needs pid namespaces: {call}: {source}");
+            return;
+        }
+        ended => ended.expect("a result"),
+    };
+    assert_eq!(result.status, Outcome::Failed);
+    let crashed = Some(TerminationReason::CrashDetected);
+    assert_eq!(result.termination_reason, crashed);
+    assert_eq!(result.tree_settlement, Some(TreeSettlement::Reaped));
+    assert_eq!(result.scope, Scope::PidNamespace);
+    assert_eq!((result.exit_code, result.signal.as_deref()), (None, None));
+    let reason = result.reason.unwrap_or_default();
+    assert!(reason.contains("with its pid namespace"), "{reason}");
 }
