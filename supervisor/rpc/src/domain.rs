@@ -166,4 +166,7 @@ pub struct Decision {
     pub stdout_bytes: Option<u64>,
     /// The same for standard error.
     pub stderr_bytes: Option<u64>,
+    /// What is to be done by hand, for a stop action that was due and is not known to have succeeded.
+    #[serde(default)]
+    pub guidance: Option<String>,
 }

@@ -243,6 +243,9 @@ fn block(decision: &Decision, is_preview: bool) -> String {
         }
         None => {}
     }
+    if let Some(guidance) = &decision.guidance {
+        line("by hand", printable(guidance));
+    }
     let leases = match decision.leases {
         LeasesAre::Freed => "freed",
         LeasesAre::Kept => "kept",

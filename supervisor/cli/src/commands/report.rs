@@ -42,8 +42,10 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
 
 fn settled_as(decision: &Decision) -> String {
     let what = what(decision.verdict);
+    let by_hand = decision.guidance.as_ref();
+    let by_hand = by_hand.map_or_else(String::new, |it| format!("\n  hint: {it}"));
     format!(
-        "operation {} of an earlier owner {what} ({})",
+        "operation {} of an earlier owner {what} ({}){by_hand}",
         decision.operation_id, decision.evidence
     )
 }

@@ -68,6 +68,7 @@ pub(super) fn conclude(unfinished: &Unfinished, origin: &Origin) -> (OperationRe
         signalled: unfinished.stopped.signalled.clone(),
         stdout_bytes: None,
         stderr_bytes: None,
+        guidance: None,
         first: None::<First>,
     };
     stop_action::tell(unfinished, &mut result, &mut decision);

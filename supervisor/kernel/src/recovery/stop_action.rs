@@ -63,6 +63,7 @@ pub(super) fn tell(unfinished: &Unfinished, result: &mut OperationResult, decisi
             }
         },
     }
+    decision.guidance.clone_from(&told.guidance);
     result.stop_action = Some(told);
 }
 

@@ -66,7 +66,7 @@ pub fn answer_example(method: Method) -> &'static str {
             r#"{"dryRun":true,"removed":[{"operationId":"build-1","stream":"stdout","artifact":"build-1-stdout.log","bytes":70000,"reason":"age"}],"removedTotal":{"files":1,"bytes":70000},"leftovers":{"files":0,"bytes":0},"kept":{"unfinished":{"files":0,"bytes":0},"indeterminate":{"files":0,"bytes":0},"openRun":{"files":0,"bytes":0}},"obstacles":[],"obstaclesTotal":0,"missingTotal":0,"unknown":[],"unknownTotal":{"files":0,"bytes":0},"bytesBefore":70000,"bytesAfter":0}"#
         }
         Method::LastReport => {
-            r#"{"decisions":[{"operationId":"build-6","case":"A","verdict":"settled_by_last_word","status":"failed","leases":"freed","evidence":"the helper left its last word; the helper is gone, the command is gone","signalled":[],"stdoutBytes":120,"stderrBytes":null}]}"#
+            r#"{"decisions":[{"operationId":"build-6","case":"A","verdict":"settled_by_last_word","status":"failed","leases":"freed","evidence":"the helper left its last word; the helper is gone, the command is gone","signalled":[],"stdoutBytes":120,"stderrBytes":null,"guidance":null}]}"#
         }
         Method::ReadEvents => {
             r#"{"events":[{"seq":121,"type":"OPERATION_STATUS_TRANSITION","operationId":"build-7"}],"after":121}"#

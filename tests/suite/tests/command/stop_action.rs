@@ -322,7 +322,15 @@ fn recovery_runs_no_action_and_says_so() {
         started.signal(Signal::KILL);
         drop(started.finish());
         assert!(stage.wait_empty(Deadline::usual()), "{:?}", stage.living());
-        stage.xioflow().arg("recover").finish().assert_code(0);
+        let dry = stage.xioflow().args(["recover", "--dry-run"]).finish();
+        let recovered = stage.xioflow().arg("recover").finish();
+        for told in [dry, recovered] {
+            let text = String::from_utf8_lossy(&told.assert_code(0).stdout).into_owned();
+            assert!(
+                text.contains("by hand:") && text.contains(&action),
+                "{told}"
+            );
+        }
         let result = shown(stage, "lost");
         assert_fields(
             &result,
