@@ -27,7 +27,7 @@ fn number(variable: &str, default: u32) -> u32 {
     }
 }
 
-/// Ends a bomb that has come near its limit of processes, and says what the helper says then.
+/// Ends a bomb that has come to its limit of processes, and says what the helper says then.
 fn end_bomb(limit: u32, words: &[&str]) -> Reply {
     let stage = Stage::ordinary();
     let ready = stage.path("ready");
@@ -41,11 +41,7 @@ fn end_bomb(limit: u32, words: &[&str]) -> Reply {
     }];
     let mut holder = Holder::start(&stage);
     holder.run(&order);
-    stage.wait_ready(&ready);
-    let many = usize::try_from(limit / 2).expect("few");
-    wait::until("half of a bomb", Deadline::usual(), || {
-        stage.living().len() > many
-    });
+    wait::file(&ready, Deadline::usual());
     holder.send(&Request::Stop(StopPlan::kill(KILL_MS)));
     let last = until_last(&mut holder).pop().expect("a last word");
     let living = stage.living();
