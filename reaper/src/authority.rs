@@ -42,6 +42,12 @@ pub(crate) fn is_held() -> bool {
     HELD.load(Ordering::Relaxed)
 }
 
+/// Notes that it is lost: in a user namespace of its own the helper has rights there and none outside. Those the
+/// child needs, and gives up by itself.
+pub(crate) fn lost() {
+    HELD.store(false, Ordering::Relaxed);
+}
+
 /// Takes the right from a child, before anything else is done in it.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ use xioflow_sys::{
 };
 
 use self::init::Word;
+use crate::authority;
 use crate::gate::{Failure, Subject};
 
 /// A namespace and its init, as the helper has them.
@@ -89,6 +90,7 @@ pub(crate) fn make(proof: &SingleThread) -> Result<Namespace, LaunchFailure> {
 fn own_user_namespace() -> Result<(), (NamespaceStep, Errno)> {
     let (user, group) = (geteuid(), getegid());
     unshare(NamespaceKind::User).map_err(|errno| (NamespaceStep::UserNamespace, errno))?;
+    authority::lost();
     // The files of a process that is not dumpable are root's. Nothing of the command runs yet.
     let shown = set_dumpable(true).map_err(|errno| (NamespaceStep::UserMap, errno));
     let mapped = shown.and_then(|()| map(user, group));

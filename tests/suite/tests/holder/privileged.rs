@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use xioflow_kit::{Deadline, Holder, Order, Stage, running_as_root, wait};
 use xioflow_protocol::{
-    FEATURE_ARMOUR, FEATURE_CAP_KILL, HELPER_EXIT_MISUSE, HELPER_EXIT_PROTOCOL, ProtocolFault,
-    Reply, Request, StopPlan,
+    Containment, FEATURE_ARMOUR, FEATURE_CAP_KILL, HELPER_EXIT_MISUSE, HELPER_EXIT_PROTOCOL,
+    ProtocolFault, Reply, Request, StopPlan,
 };
 
 use crate::{plan, rung, signal, until_empty, until_last};
@@ -164,6 +164,37 @@ fn half() {
     who_became_root_is_ended(&stage, &path, &become_root);
     a_rung_reaches_who_became_root(&stage, &path, &become_root);
     nothing_that_is_asked_reaches_others(&stage, &path);
+    a_namespace_can_be_had_with_it(&stage, &path);
+}
+
+/// In a namespace of its own the child needs the rights that the user namespace gives, and those of the file are gone.
+fn a_namespace_can_be_had_with_it(stage: &Stage, path: &Path) {
+    let mut order = Order::shell(stage, "grep ^Cap /proc/self/status; setsid sleep 100 & :");
+    order.launch.no_new_privs = false;
+    order.launch.containment = Containment::PidNamespace;
+    let mut holder = start(stage, path, "");
+    holder.greet();
+    holder.send_launch(&order);
+    let reply = holder.reply();
+    let Reply::Spawned {
+        namespace: Some(namespace),
+        ..
+    } = reply
+    else {
+        panic!("{reply:?}");
+    };
+    assert!(namespace.user_namespace);
+    assert_eq!(field(&holder.pid().to_string(), "CapPrm"), "0".repeat(16));
+    holder.send(&Request::Release);
+    let (_, end) = until_empty(&mut holder);
+    assert_eq!(end.survivors_total, 1);
+    let said = String::from_utf8(order.stdout()).expect("text");
+    for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        assert!(
+            said.contains(&format!("{name}:\t{:016x}", 0)),
+            "{name} in {said}"
+        );
+    }
 }
 
 fn field(pid: &str, name: &str) -> String {
