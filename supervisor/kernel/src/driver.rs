@@ -89,7 +89,8 @@ pub fn namespace_remedy(call: &str, errno: i32) -> &'static str {
     match Step::of_subject(call.as_bytes()) {
         Some(Step::UserNamespace) => {
             "let ordinary users make them with `sysctl -w kernel.unprivileged_userns_clone=1` (Debian); in a container \
-             start that with `--security-opt seccomp=unconfined`; or run it as root, or with `--driver reaper`"
+             start that with `--security-opt seccomp=unconfined`; below a changed root folder (chroot) nobody may, \
+             so run it outside; or run it as root, or with `--driver reaper`"
         }
         Some(
             Step::Setgroups
