@@ -224,10 +224,11 @@ impl StopActionResult {
         }
     }
 
-    /// Whether it was run and said by its exit status that all is well.
+    /// Whether it was run and said by its exit status that all is well. One that was asked to end because its time
+    /// was over may say so too, and has not done its work.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.ran == Some(true) && self.exit_code == Some(0)
+        self.ran == Some(true) && self.exit_code == Some(0) && self.timed_out != Some(true)
     }
 
     /// It was not due.

@@ -200,8 +200,12 @@ fn conclude(
         Ending::NotExecuted(_) | Ending::NeverReleased { .. } => Some(false),
         _ => observed.running.then_some(true),
     };
-    told.timed_out = Some(ended.termination_reason == Some(TerminationReason::TimedOut));
-    if ended.stop.is_some() && told.timed_out == Some(false) {
+    let timed_out = ended.termination_reason == Some(TerminationReason::TimedOut);
+    told.timed_out = (told.ran != Some(false)).then_some(timed_out);
+    if timed_out && told.ran == Some(false) {
+        told.reason = Some("its time was over before it began".to_owned());
+    }
+    if ended.stop.is_some() && !timed_out {
         told.reason = Some("it was killed, since somebody would not wait for it".to_owned());
     }
     told.take_end(ended, result);

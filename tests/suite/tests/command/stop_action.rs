@@ -17,6 +17,23 @@ fn shown(stage: &Stage, id: &str) -> Value {
     shown.json()["result"].clone()
 }
 
+/// Whoever is asked to end because the time is over may say by status 0 that it did.
+#[test]
+fn one_that_was_ended_by_its_time_limit_has_not_succeeded() {
+    let stage = Stage::new();
+    let action = "trap 'exit 0' TERM; while :; do sleep 1; done";
+    let options = ["--timeout", "200ms", "--stop-action-timeout", "300ms"];
+    let options = [&options[..], &["--stop-action", action]].concat();
+    let (finished, document) = run_json(&stage, &options, &["sleep", "60"]);
+    finished
+        .assert_code(124)
+        .assert_complains("did not end in its time");
+    let expected = json!({ "ran": true, "exitCode": 0, "timedOut": true });
+    assert_fields(&document["stopAction"], &expected);
+    let guidance = &document["stopAction"]["guidance"];
+    assert!(guidance.is_string(), "{document:#}");
+}
+
 /// A container engine whose client is told to end and cannot say it to anybody.
 #[test]
 fn it_ends_what_a_daemon_does_for_a_command_that_is_stopped() {
