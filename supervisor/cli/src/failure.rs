@@ -205,8 +205,9 @@ impl From<DomainError> for Failure {
             }
             DomainError::ForeignProc => Self::of("foreign_proc", Code::Internal, &error)
                 .hint("mount the /proc of this pid namespace, as `unshare --mount-proc` does"),
-            DomainError::NoProc(_) => Self::of("no_proc", Code::Internal, &error)
-                .hint("mount it: mount -t proc proc /proc"),
+            DomainError::NoProc(_) => Self::of("no_proc", Code::Internal, &error).hint(
+                "mount all of it: mount -t proc proc /proc (in a unit of systemd ProcSubset=all)",
+            ),
             DomainError::Journal(OpenError::Owned { ref owner, .. }) => {
                 let role = owner.as_ref().and_then(|note| note.role);
                 let hint = match role {

@@ -31,7 +31,7 @@ pub enum DomainError {
         "/proc shows another pid namespace than the one that this process is in, so no process could be identified"
     )]
     ForeignProc,
-    /// There is no `/proc`, or it cannot be read.
+    /// There is no `/proc`, it cannot be read, or a part of it that is needed is not there.
     #[error(
         "{0}; without /proc no process could be identified, neither now nor after a crash, so nothing runs"
     )]

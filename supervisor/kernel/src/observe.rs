@@ -128,6 +128,12 @@ pub(crate) fn proc_is_ours() -> Result<bool, String> {
     xioflow_facts::proc_is_ours().map_err(|reason| reason.to_string())
 }
 
+/// Whether `/proc` names the boot, without which no identity is whole; else why not.
+pub(crate) fn boot_is_told() -> Result<(), String> {
+    let boot = xioflow_facts::boot_id().map(drop);
+    boot.map_err(|reason| reason.to_string())
+}
+
 /// Looks whether a recorded process lives.
 pub(crate) fn liveness(recorded: &ProcessIdentity) -> Liveness {
     let Some(boot_id) = parse_boot_id(&recorded.boot_id) else {

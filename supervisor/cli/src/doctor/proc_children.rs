@@ -9,12 +9,22 @@ use serde_json::json;
 use super::report::Finding;
 use super::waiting_child::WaitingChild;
 
+/// A mount of processes only (`subset=pid`) lacks it.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// Starts a child and looks for it in the list of this thread.
 pub(super) fn look() -> Finding {
     if !Path::new("/proc/self").exists() {
         return Finding::missing(
             "nothing is mounted at /proc; without it no process can be identified, and nothing runs",
         )
+        .with_facts(json!({ "childListed": null, "hidepid": null }))
+        .with_remedy(Some("mount -t proc proc /proc".to_owned()));
+    }
+    if let Err(error) = std::fs::read(BOOT_ID) {
+        return Finding::missing(format!(
+            "{BOOT_ID} cannot be read ({error}); without it no process can be identified, and nothing runs"
+        ))
         .with_facts(json!({ "childListed": null, "hidepid": null }))
         .with_remedy(Some("mount -t proc proc /proc".to_owned()));
     }

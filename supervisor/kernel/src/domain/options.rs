@@ -247,6 +247,7 @@ impl DomainOptions {
             Ok(false) => return Err(DomainError::ForeignProc),
             Err(reason) => return Err(DomainError::NoProc(reason)),
         }
+        observe::boot_is_told().map_err(DomainError::NoProc)?;
         let program = match &self.helper {
             Some(program) => program.clone(),
             None => find_helper()?,

@@ -16,6 +16,8 @@ pub(crate) enum Proc {
     Whole,
     /// Who may not be traced is not shown (`hidepid=2`).
     Hiding,
+    /// Processes and nothing else (`subset=pid`).
+    Processes,
     /// Nothing.
     Nothing,
 }
@@ -61,6 +63,7 @@ impl<'a> World<'a> {
         let mount = match self.proc {
             Proc::Whole => "mount -t proc proc /proc",
             Proc::Hiding => "mount -t proc -o hidepid=2 proc /proc",
+            Proc::Processes => "mount -t proc -o subset=pid proc /proc",
             Proc::Nothing => "mount -t tmpfs none /proc",
         };
         let begin = match self.is_first {
