@@ -8,6 +8,7 @@ mod enclosed;
 mod killing;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use xioflow_facts::{
     Descendant, Hidden, Listing, ProcessState, Stat, StatLine, process_note, read_stat,
@@ -15,7 +16,9 @@ use xioflow_facts::{
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
 };
-use xioflow_sys::{AsFd, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, peek};
+use xioflow_sys::{
+    AsFd, Clock, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, now, peek,
+};
 
 use self::crowd::is_crowded;
 pub(crate) use self::crowd::raise_descriptor_limit;
@@ -25,6 +28,14 @@ use self::killing::Killing;
 use crate::authority;
 use crate::namespace::Namespace;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
+
+/// How long one look for the members of a tree may take. Those that fork and end without pause, or keep the
+/// helper from the processor, could be looked at for ever, and meanwhile nobody is waited for or answered.
+const LOOK_LONGEST: Duration = Duration::from_secs(1);
+
+fn end_of_look() -> Duration {
+    now(Clock::Monotonic) + LOOK_LONGEST
+}
 
 /// One who outlived the root.
 #[derive(Debug)]
@@ -215,8 +226,9 @@ impl Tree {
         self.is_crowded = is_crowded();
         let mut reached = Reached::default();
         let mut delivered = send_all(&self.root_group(), signals, &mut reached);
+        let until = end_of_look();
         for _look in 0..2 {
-            let others = self.targets(&reached);
+            let others = self.targets(&reached, until);
             if others.is_empty() {
                 break;
             }
@@ -250,13 +262,9 @@ impl Tree {
         }
     }
 
-    /// Everyone in the tree but those who were reached.
-    fn targets(&self, reached: &Reached) -> Vec<Target> {
-        if self.is_crowded {
-            // A look at each of them would take longer than the rung.
-            return self.children_outside(reached);
-        }
-        match self.members_outside(reached.groups()) {
+    /// Everyone in the tree but those who were reached, as far as they are found by then.
+    fn targets(&self, reached: &Reached, until: Duration) -> Vec<Target> {
+        match self.members_outside(reached.groups(), until) {
             Ok(listing) => {
                 let missed: Vec<_> = listing
                     .processes

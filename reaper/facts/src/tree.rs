@@ -6,8 +6,11 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::str;
+use core::time::Duration;
 
-use xioflow_sys::{AsFd, CWD, Errno, OpenFlags, Pid, getdents, group_of, openat, statat};
+use xioflow_sys::{
+    AsFd, CWD, Clock, Errno, OpenFlags, Pid, getdents, group_of, now, openat, statat,
+};
 
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
@@ -108,11 +111,14 @@ pub fn descendants(root: u32) -> Result<Listing, CannotTell> {
 /// # Errors
 /// As [`descendants`].
 pub fn descendants_outside(root: u32, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
-    descendants_adopted(root, None, groups)
+    descendants_adopted(root, None, groups, None)
 }
 
 /// The same where one of the descendants, with a single thread, adopts as well: the init of a PID
 /// namespace adopts whoever loses its parent in there.
+///
+/// At the time `until` (of `CLOCK_MONOTONIC`), if there is one, it stops where it is, and the listing is not
+/// complete: a tree that forks and ends without pause can be followed for ever.
 ///
 /// # Errors
 /// As [`descendants`].
@@ -120,8 +126,9 @@ pub fn descendants_adopted(
     root: u32,
     adopter: Option<u32>,
     groups: &BTreeSet<u32>,
+    until: Option<Duration>,
 ) -> Result<Listing, CannotTell> {
-    let mut walk = Walk::new(root, adopter, groups);
+    let mut walk = Walk::new(root, adopter, groups, until);
     let threads = threads_of(root)?;
     for _ in 0..ROUNDS_MAX {
         let (found, before) = (walk.found.len(), walk.to_visit.len());
@@ -134,7 +141,7 @@ pub fn descendants_adopted(
         }
         walk.visit_adopter();
         walk.descend(before);
-        if walk.to_visit.len() == before && walk.found.len() == found {
+        if walk.is_over() || (walk.to_visit.len() == before && walk.found.len() == found) {
             break;
         }
     }
@@ -209,6 +216,7 @@ struct Walk<'a> {
     /// Everyone whose children may be descendants, in the order in which they are visited.
     to_visit: Vec<Met>,
     complete: bool,
+    until: Option<Duration>,
 }
 
 /// A process on the way, and what shows later that its number still means it.
@@ -222,7 +230,12 @@ struct Met {
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: u32, adopter: Option<u32>, groups: &'a BTreeSet<u32>) -> Self {
+    fn new(
+        root: u32,
+        adopter: Option<u32>,
+        groups: &'a BTreeSet<u32>,
+        until: Option<Duration>,
+    ) -> Self {
         Self {
             root,
             adopter,
@@ -232,12 +245,25 @@ impl<'a> Walk<'a> {
             hidden: Vec::new(),
             to_visit: Vec::new(),
             complete: true,
+            until,
         }
+    }
+
+    /// Whether its time is over; then somebody may be missing.
+    fn is_over(&mut self) -> bool {
+        let is_over = self
+            .until
+            .is_some_and(|until| now(Clock::Monotonic) >= until);
+        self.complete &= !is_over;
+        is_over
     }
 
     /// Adds the children of one thread.
     fn visit(&mut self, parent: u32, thread: u32) -> Result<(), Missing> {
         for pid in list_children(parent, thread)? {
+            if self.is_over() {
+                break;
+            }
             if !self.seen.contains(&pid) {
                 self.meet(parent, pid);
             }
@@ -499,6 +525,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_look_whose_time_is_over_says_that_somebody_may_be_missing() {
+        let (child, numbers) = family();
+        let none = BTreeSet::new();
+        let look = |until| descendants_adopted(child.id(), None, &none, Some(until));
+        let cut_short = look(now(Clock::Monotonic)).expect("listed");
+        assert!(!cut_short.complete && cut_short.processes.is_empty());
+        let whole = look(now(Clock::Monotonic) + Duration::from_secs(60)).expect("listed");
+        assert!(whole.complete);
+        assert_eq!(pids(&whole), BTreeSet::from(numbers));
+        end(child, numbers);
+    }
+
+    #[test]
     fn members_of_a_group_are_passed_through_to_who_is_below_them() {
         // With job control the shell leads one group, and its background job another.
         let mut shell = Command::new("/bin/bash")
@@ -544,7 +583,7 @@ pub(crate) mod tests {
     fn what_is_below_a_number_that_changed_hands_is_taken_back() {
         let (child, numbers) = family();
         let groups = BTreeSet::new();
-        let mut walk = Walk::new(std::process::id(), None, &groups);
+        let mut walk = Walk::new(std::process::id(), None, &groups, None);
         let mut line = StatLine::new();
         let stat = read_stat(child.id(), &mut line)
             .expect("readable")
@@ -558,7 +597,7 @@ pub(crate) mod tests {
         walk.descend(0);
         assert_eq!(walk.found.len(), numbers.len());
         // The same number, recorded with another start: somebody else had it when it was met.
-        let mut walk = Walk::new(std::process::id(), None, &groups);
+        let mut walk = Walk::new(std::process::id(), None, &groups, None);
         walk.to_visit.push(met(stat.start_ticks - 1));
         walk.descend(0);
         assert!(walk.found.is_empty() && walk.seen.len() == 1);

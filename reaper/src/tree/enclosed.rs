@@ -2,12 +2,13 @@
 //! helper's place, and ends all of it at once.
 
 use alloc::collections::BTreeSet;
+use core::time::Duration;
 
 use xioflow_facts::{CannotTell, Listing, descendants, descendants_adopted};
 use xioflow_protocol::{Exit, Identity, PidNamespace};
 use xioflow_sys::{AsFd, OwnedFd, end_of_status, pidfd_open, pidfd_status};
 
-use super::Tree;
+use super::{Tree, end_of_look};
 use crate::namespace::{Heard, Namespace};
 use crate::reap;
 
@@ -29,10 +30,14 @@ impl Tree {
         self.namespace()?.described(helper)
     }
 
-    /// Everybody in the tree but those in these groups.
-    pub(super) fn members_outside(&self, groups: &BTreeSet<u32>) -> Result<Listing, CannotTell> {
+    /// Everybody in the tree but those in these groups, as far as they are found by then.
+    pub(super) fn members_outside(
+        &self,
+        groups: &BTreeSet<u32>,
+        until: Duration,
+    ) -> Result<Listing, CannotTell> {
         let init = self.init();
-        let mut listing = descendants_adopted(self.helper.pid, init, groups)?;
+        let mut listing = descendants_adopted(self.helper.pid, init, groups, Some(until))?;
         self.helper.add_unlisted(&mut listing, groups);
         listing
             .processes
@@ -42,9 +47,9 @@ impl Tree {
         Ok(listing)
     }
 
-    /// Everybody in the tree.
+    /// Everybody in the tree, as far as they are found in the time of one look.
     pub(super) fn members(&self) -> Result<Listing, CannotTell> {
-        self.members_outside(&BTreeSet::new())
+        self.members_outside(&BTreeSet::new(), end_of_look())
     }
 
     /// Everybody in the tree; where nobody of it is left and its init still is, that one: somebody who came in

@@ -12,12 +12,12 @@ use alloc::vec::Vec;
 
 use xioflow_protocol::Exit;
 use xioflow_sys::{
-    AsFd, GroupId, OwnedFd, Pid, Signal, group_of, kill, kill_group, pidfd_open,
+    AsFd, Clock, GroupId, OwnedFd, Pid, Signal, group_of, kill, kill_group, now, pidfd_open,
     pidfd_signal_group, session_of, set_real_time,
 };
 
-use super::Tree;
 use super::crowd::{is_crowded, kill_everyone_below};
+use super::{Tree, end_of_look};
 use crate::authority;
 use crate::reap::{Left, childless, harvest, has_ended, take, take_seen};
 use crate::targets::{Reached, Sent, Target, plan};
@@ -273,8 +273,12 @@ impl Tree {
 
     /// Kills everyone who is found by name and start time. Says whether all of them refuse.
     fn kill_listed(&self) -> bool {
-        let targets = match self.members() {
+        let until = end_of_look();
+        // Of a look that was cut short nothing follows about those it has not come to.
+        let mut is_whole = true;
+        let targets = match self.members_outside(&BTreeSet::new(), until) {
             Ok(listing) => {
+                is_whole = now(Clock::Monotonic) < until;
                 let hidden = listing.hidden.iter();
                 let mut targets = plan(self.helper, &listing.processes);
                 targets.extend(hidden.filter_map(|process| self.helper.hidden_target(process)));
@@ -285,7 +289,8 @@ impl Tree {
         let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
         // Every one of them is sent it, whatever the others do.
         let refusing = targets.iter().filter(|&target| refuse(target)).count();
-        self.overrule(&[Signal::KILL]) == 0 && refusing > 0 && refusing == targets.len()
+        let all_refuse = refusing > 0 && refusing == targets.len();
+        self.overrule(&[Signal::KILL]) == 0 && all_refuse && is_whole
     }
 
     /// Stops killing. The dead that hold their places are waited for; says how the root ended, if
