@@ -5,6 +5,7 @@ mod armour;
 mod bombs;
 mod child;
 mod gate;
+mod idle;
 mod launch;
 mod loss;
 mod namespace;
