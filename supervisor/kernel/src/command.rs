@@ -56,6 +56,14 @@ pub enum InvalidCommand {
         /// Which one.
         what: String,
     },
+    /// The script of the stop action has no words.
+    #[error(
+        "the stop action has no words: leave it out, or look whether a variable that it was made of is set"
+    )]
+    StopActionEmpty,
+    /// The stop action has no time.
+    #[error("a stop action that may take no time does nothing: give it some, or leave it out")]
+    StopActionWithoutTime,
     /// The words of the stop action are too many to be recorded and read.
     #[error(
         "a stop action has at most {STOP_ACTION_MAX_BYTES} bytes, this one has {len}; put it into a script"

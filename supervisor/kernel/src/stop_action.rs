@@ -92,10 +92,17 @@ impl StopAction {
         self
     }
 
+    /// The script, if it is one.
+    fn script(&self) -> Option<&OsStr> {
+        match self.args.as_slice() {
+            [option, script] if self.program == SHELL && option == "-c" => Some(script),
+            _ => None,
+        }
+    }
+
     /// Its words as one types them.
     pub(crate) fn words(&self) -> String {
-        let is_shell = self.program == SHELL && self.args.first().is_some_and(|arg| arg == "-c");
-        if let (true, [_, script]) = (is_shell, self.args.as_slice()) {
+        if let Some(script) = self.script() {
             return script.to_string_lossy().into_owned();
         }
         let words = std::iter::once(&self.program).chain(&self.args);
@@ -107,6 +114,15 @@ impl StopAction {
     pub(crate) fn validate(&self) -> Result<(), InvalidCommand> {
         if self.program.is_empty() {
             return Err(InvalidCommand::EmptyProgram);
+        }
+        if self
+            .script()
+            .is_some_and(|script| script.as_bytes().trim_ascii().is_empty())
+        {
+            return Err(InvalidCommand::StopActionEmpty);
+        }
+        if self.timeout.is_zero() {
+            return Err(InvalidCommand::StopActionWithoutTime);
         }
         let words: Vec<&OsStr> = self.strings().collect();
         for word in &words {
@@ -353,6 +369,16 @@ mod tests {
             StopAction::new("a\0").validate(),
             Err(InvalidCommand::Nul { .. })
         ));
+        for empty in ["", " \n"] {
+            assert_eq!(
+                StopAction::shell(empty).validate(),
+                Err(InvalidCommand::StopActionEmpty)
+            );
+        }
+        assert_eq!(
+            StopAction::new("true").timeout(Duration::ZERO).validate(),
+            Err(InvalidCommand::StopActionWithoutTime)
+        );
         assert_eq!(StopAction::new("true").validate(), Ok(()));
     }
 }

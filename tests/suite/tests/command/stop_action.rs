@@ -324,6 +324,12 @@ fn without_an_action_its_options_are_mistakes() {
     refused
         .assert_code(64)
         .assert_complains("put it into a script");
+    // As from a variable that is not set.
+    let empty = run(&stage, &["--stop-action", ""], &["true"]).finish();
+    empty.assert_code(64).assert_complains("no words");
+    let options = ["--stop-action", "true", "--stop-action-timeout", "0s"];
+    let without_time = run(&stage, &options, &["true"]).finish();
+    without_time.assert_code(64).assert_complains("no time");
 }
 
 /// Whoever ran it died before: recovery runs nothing, and says what a person can do.
