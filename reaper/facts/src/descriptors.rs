@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::CannotTell;
+use crate::lists::list_numbers;
 use crate::path::proc_path;
-use crate::tree::list_numbers;
 
 /// The numbers of all that are open. One that another thread opens or closes meanwhile may be among
 /// them or not, and the one through which the list is read, which is closed by then, may be too.

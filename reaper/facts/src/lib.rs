@@ -21,6 +21,7 @@ mod descriptors;
 mod folder;
 mod hidden;
 mod identity;
+mod lists;
 mod namespace;
 mod nearest;
 mod note;

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use xioflow_sys::Errno;
 
+use crate::lists::{Missing, list_children, threads_of};
 use crate::path::proc_path;
-use crate::tree::{Missing, list_children, threads_of};
 use crate::{CannotTell, Note, process_note};
 
 /// Those that were found.

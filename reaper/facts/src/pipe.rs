@@ -5,9 +5,9 @@ use core::str;
 
 use xioflow_sys::{AsFd, CWD, OpenFlags, openat, readlinkat};
 
+use crate::lists::list_numbers;
 use crate::path::proc_path;
 use crate::read::{is_gone, read_whole};
-use crate::tree::list_numbers;
 use crate::{CannotTell, StatLine, read_stat};
 
 /// One descriptor of one process that leads to the pipe.

@@ -6,9 +6,10 @@ use core::str;
 
 use xioflow_sys::{CWD, capget, getpid, readlinkat};
 
+use crate::lists::{each_number, list_numbers};
 use crate::path::proc_path;
 use crate::read::read_whole;
-use crate::tree::{ROUNDS_MAX, each_number, list_numbers};
+use crate::tree::ROUNDS_MAX;
 use crate::{CannotTell, Descendant, Listing, StatLine, Way, read_stat};
 
 /// Number of `CAP_SYS_PTRACE` (capabilities(7)): who has it is shown everybody.

@@ -7,9 +7,9 @@ use core::str;
 use xioflow_sys::{AsFd, CWD, OpenFlags, openat, readlinkat};
 
 use crate::CannotTell;
+use crate::lists::list_numbers;
 use crate::path::proc_path;
 use crate::read::is_gone;
-use crate::tree::list_numbers;
 
 /// The inode of a socket, from the text that a link in `/proc/<pid>/fd` has for it.
 #[must_use]
