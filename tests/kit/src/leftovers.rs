@@ -25,6 +25,12 @@ impl std::fmt::Display for Leftover {
 }
 
 impl Leftover {
+    /// The same, named by what it executes now: one that was found on its way through execve(2) had no words yet.
+    pub(crate) fn named_again(self) -> Self {
+        let command = command_of(self.pid);
+        Self { command, ..self }
+    }
+
     /// Whether it is an arbiter, which waits for clients until it has been idle for long enough.
     pub(crate) fn is_arbiter(&self) -> bool {
         self.command.contains("/xioflow arbiter")

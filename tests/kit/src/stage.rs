@@ -359,6 +359,7 @@ impl Stage {
         scanned
             .into_iter()
             .filter(|one| counts(one) && !wait::pid_gone(one.pid, deadline))
+            .map(Leftover::named_again)
             .collect()
     }
 }
