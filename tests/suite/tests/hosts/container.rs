@@ -124,7 +124,7 @@ fn what_loses_both_its_holders_comes_to_the_subreaper_above() {
         let (domain, helper) = (stage.path("domain"), text(&helper).to_owned());
         let script = format!(
             "{} --domain {} run --no-arbiter -- sh -c 'setsid sleep 60 & echo $PPID >{helper}; sleep 61' & \
-             until [ -s {helper} ]; do :; done; kill -9 $! $(cat {helper}); exit 4",
+             until [ -s {helper} ]; do :; done; h=$(cat {helper}); kill -STOP $! $h; kill -9 $! $h; exit 4",
             text(&xioflow),
             text(&domain)
         );
