@@ -155,7 +155,9 @@ impl<'a> Held<'a> {
         let by_leaf = self.leaf.iter().flat_map(Leaf::living);
         let mut living: Vec<_> = by_leaf.map(|pid| format!("{pid} in the group")).collect();
         let marked = self.stage.living().into_iter();
-        living.extend(marked.filter(|one| !one.contains("xioflow-reaper")));
+        // By its number: it leaves once it has said the last thing, and without its memory it has no name.
+        let helper = format!("{} (", self.holder.pid());
+        living.extend(marked.filter(|one| !one.starts_with(&helper)));
         living
     }
 }
