@@ -68,11 +68,14 @@ fn belongs(pid: u32, nonce: &str, folder: &Path) -> bool {
     marked || below("exe") || below("cwd")
 }
 
+/// Its words; for one that has none, as while it ends, the kernel's name for it, in brackets as ps(1) has it.
 fn command_of(pid: u32) -> String {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes)
-        .trim_end_matches('\0')
-        .replace('\0', " ")
+    let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+    match words.trim_end() {
+        "" => format!("[{}]", String::from_utf8_lossy(&read("comm")).trim_end()),
+        words => words.to_owned(),
+    }
 }
 
 /// Ends them all; what a failed test leaves must not disturb the next one.
