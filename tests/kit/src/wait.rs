@@ -83,6 +83,32 @@ pub fn state(pid: u32) -> Option<char> {
     rest.chars().next()
 }
 
+/// Stops a process (SIGSTOP) and returns when none of its threads runs any more, or it is gone.
+///
+/// kill(2) tells one of the threads. Until that one has run, the others go on.
+///
+/// # Panics
+/// When the system refuses the signal, or it still runs after the usual time.
+pub fn halt(pid: u32) {
+    signal(pid, Signal::STOP);
+    until("the halt of a process", Deadline::usual(), || {
+        stands_still(pid)
+    });
+}
+
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let states = threads.filter_map(|thread| {
+        let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    });
+    states
+        .into_iter()
+        .all(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+}
+
 /// The process's parent; `None` if it is gone.
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

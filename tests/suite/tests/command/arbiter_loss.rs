@@ -13,14 +13,10 @@ use crate::{assert_fields, fixture, run, shell, text};
 const INTERNAL: i32 = 70;
 
 fn kill_arbiters(stage: &Stage) {
-    signal_arbiters(stage, Signal::KILL);
-}
-
-fn signal_arbiters(stage: &Stage, signal: Signal) {
     for pid in stage.arbiters() {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
         // One may have ended by itself since it was found.
-        kill_process(pid, signal).ok();
+        kill_process(pid, Signal::KILL).ok();
     }
 }
 
@@ -40,7 +36,7 @@ fn what_nobody_has_read_is_not_said_to_be_nothing() {
     wait::file(&at_gate, Deadline::usual());
     let pid = fs::read_to_string(&at_gate).expect("a file");
     let pid = pid.trim().parse().expect("a pid");
-    signal_arbiters(&stage, Signal::STOP);
+    stage.arbiters().into_iter().for_each(wait::halt);
     fs::write(&gate, "go on\n").expect("the gate");
     assert!(wait::pid_gone(pid, Deadline::usual()), "it does not end");
     kill_arbiters(&stage);

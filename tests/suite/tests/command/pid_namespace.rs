@@ -73,7 +73,7 @@ fn kill_at_once(stage: &Stage, id: &str, started: Started<'_>, helper_first: boo
     if helper_first {
         both.reverse();
     }
-    both.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    both.iter().for_each(|pid| wait::halt(*pid));
     both.iter().for_each(|pid| signal(*pid, Signal::KILL));
     drop(started.finish());
 }

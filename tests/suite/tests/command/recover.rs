@@ -52,7 +52,7 @@ pub(crate) fn leave_unknown(stage: &Stage, id: &str, lease: &str) -> u32 {
     let [helper, command] = processes(stage, id);
     stage.watch(&[command]);
     // Stopped, it cannot notice the end of its supervisor before its own.
-    signal(helper, Signal::STOP);
+    wait::halt(helper);
     started.signal(Signal::KILL);
     drop(started.finish());
     signal(helper, Signal::KILL);

@@ -189,7 +189,7 @@ fn a_timeout_that_passes_while_the_supervisor_is_stopped_is_decided_at_once() {
     let (words, ready) = fixture(&stage, &["sleep"]);
     let started = run_alone(&stage, &["--json", "--timeout", "6s"], &words).start();
     stage.wait_ready(&ready);
-    started.signal(Signal::STOP);
+    wait::halt(started.pid());
     // Another process's time, longer than the timeout.
     let passed = std::process::Command::new("sleep").arg("7").status();
     assert!(passed.expect("sleep runs").success());

@@ -401,7 +401,7 @@ fn killed_while_it_acts(stage: &Stage, stop_its_helper: bool) -> [u32; 2] {
     let [action, helper] = pids.try_into().expect("two pids");
     if stop_its_helper {
         // Stopped, it cannot notice the end of its supervisor before its own.
-        signal(helper, Signal::STOP);
+        wait::halt(helper);
     }
     started.signal(Signal::KILL);
     drop(started.finish());

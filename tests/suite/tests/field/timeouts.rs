@@ -258,7 +258,7 @@ fn a_supervisor_that_was_stopped_decides_once_and_says_so() {
         {
             assert!(!deadline.passed(), "the supervisor does not come to rest");
         }
-        started.signal(Signal::STOP);
+        wait::halt(started.pid());
         fs::write(&go, "").expect("a file of the stage");
         // What is under test is the passing of time; four seconds are beyond the timeout.
         wait::in_folder(

@@ -86,7 +86,7 @@ impl<'a> Commanded<'a> {
     /// tree goes on.
     pub(crate) fn kill_with_helper(self, root: u32) -> Option<Leaf> {
         let helper = parent(root);
-        signal(helper, Signal::STOP);
+        wait::halt(helper);
         self.signal(Signal::KILL);
         drop(self.started.finish());
         signal(helper, Signal::KILL);
