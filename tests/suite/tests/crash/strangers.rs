@@ -159,6 +159,21 @@ fn both_gone(stage: &Stage) -> (ProcessIdentity, ProcessIdentity) {
     (root, gone(stage, "holder"))
 }
 
+/// Waits until a tick after the one in which this one started: number and tick are all that is recorded of a
+/// survivor, so a stranger of the same tick is told apart by nothing.
+fn later_than(identity: &ProcessIdentity) {
+    let started_in = |name: &str| {
+        let mut process = Command::new("sleep").arg("60").spawn().expect(name);
+        let ticks = identity_of(process.id()).start_ticks;
+        process.kill().expect("a child");
+        process.wait().expect("a child");
+        ticks
+    };
+    wait::until("another tick", Deadline::usual(), || {
+        started_in("sleep") > identity.start_ticks
+    });
+}
+
 fn told(identity: &ProcessIdentity) -> Identity {
     let mut boot_id = [0; 16];
     for (at, byte) in boot_id.iter_mut().enumerate() {
@@ -187,6 +202,7 @@ fn inside_the_command_and_its_helper_have_become_strangers() {
     for leads in [true, false] {
         let stage = Stage::new();
         let (root, holder) = both_gone(&stage);
+        later_than(&holder);
         let as_root = Stranger::with_number(&stage, root.pid, leads);
         let as_holder = Stranger::with_number(&stage, holder.pid, leads);
         let mut left = Left::with_root(&root);
@@ -273,6 +289,7 @@ fn inside_one_that_was_left_has_become_a_stranger() {
     let stage = Stage::new();
     let (root, holder) = both_gone(&stage);
     let residual = gone(&stage, "residual");
+    later_than(&residual);
     let stranger = Stranger::with_number(&stage, residual.pid, true);
     let mut left = Left::with_root(&root);
     left.holder = as_json(&holder);
