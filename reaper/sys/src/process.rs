@@ -361,18 +361,28 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_in_the_session_of_its_parent() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
+    fn a_session_has_the_number_of_its_leader() {
+        let mut leader = std::process::Command::new("setsid")
+            .args(["sh", "-c", "sleep 60 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
             .spawn()
-            .expect("sleep runs");
-        let (ours, its) = [getpid(), child.id()]
-            .map(|pid| Pid::new(pid).and_then(session_of))
-            .into();
-        child.kill().expect("killed");
+            .expect("setsid runs");
+        let output = leader.stdout.take().expect("a pipe");
+        let mut member = std::string::String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut member)
+            .expect("the member's number");
+        let member = member.trim().parse().expect("a number");
+        let sessions = [leader.id(), member].map(|pid| Pid::new(pid).and_then(session_of));
+        kill(Pid::new(member).expect("a pid"), Signal::KILL).expect("killed");
+        leader.wait().expect("waited for");
+        assert_eq!(sessions, [Some(leader.id()); 2]);
+    }
+
+    #[test]
+    fn nobody_has_no_session() {
+        let mut child = std::process::Command::new("true").spawn().expect("it runs");
         child.wait().expect("waited for");
-        assert!(ours.is_some());
-        assert_eq!(ours, its);
+        assert_eq!(Pid::new(child.id()).and_then(session_of), None);
     }
 
     #[test]
