@@ -79,9 +79,13 @@ impl StopRequest {
 /// Only an interrupt begins with SIGINT. A shell starts its background jobs with SIGINT ignored
 /// (POSIX, "Signals and Error Handling"), and cleanup traps are set on SIGTERM: for everything
 /// that is not a key pressed at a terminal, SIGINT first would spend the whole grace in vain.
+///
+/// Without any grace it is SIGKILL at once: nobody has time to heed a signal before it, and in a large tree
+/// it takes longer to find everyone for a signal than to kill them.
 pub(crate) fn plan(manner: StopManner, grace: Duration) -> StopPlan {
     let wait_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
     let rungs = match manner {
+        _ if wait_ms == 0 => Vec::new(),
         StopManner::Interrupt => vec![
             Rung {
                 signal: SIGINT,
@@ -124,6 +128,21 @@ mod tests {
             assert!(request.longest() <= grace + Duration::from_secs(6));
             assert!(request.plan().kill_ms > 0);
         }
+    }
+
+    #[test]
+    fn without_grace_nobody_is_asked() {
+        for manner in [
+            StopManner::Interrupt,
+            StopManner::Terminate,
+            StopManner::Kill,
+        ] {
+            let at_once = StopPlan::kill(KILL_MS);
+            assert_eq!(plan(manner, Duration::ZERO), at_once);
+            assert_eq!(plan(manner, Duration::from_micros(999)), at_once);
+        }
+        let asked = plan(StopManner::Terminate, Duration::from_millis(1));
+        assert_eq!(asked.rungs.len(), 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const DEFAULT_ROUNDS: usize = 15;
 pub(super) struct Case {
     shape: &'static str,
     members: usize,
-    /// Whether its members ignore SIGTERM, and are sent it first.
+    /// Whether its members ignore SIGTERM.
     deaf: bool,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct CancelArgs {
     #[arg(value_name = "OP")]
     pub(crate) operation: String,
 
-    /// How long it may take to end by itself before it is killed [default: 2s]
+    /// How long it may take to end by itself before it is killed; 0s kills it at once [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) grace: Option<Duration>,
 

@@ -45,8 +45,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
 
-    /// How long it may take to end by itself before it is killed [default: 2s when cancelled,
-    /// 1500ms after a timeout]
+    /// How long it may take to end by itself before it is killed; 0s kills it at once [default: 2s when
+    /// cancelled, 1500ms after a timeout]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) grace: Option<Duration>,
 

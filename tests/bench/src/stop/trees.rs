@@ -14,14 +14,12 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use xioflow_kit::namespace::members;
 use xioflow_kit::{Holder, Order, Stage, running_as_root, wait as kit_wait};
-use xioflow_protocol::{Containment, Reply, Request, Rung, StopPlan};
+use xioflow_protocol::{Containment, Reply, Request, StopPlan};
 
 use super::Case;
 
 /// Far beyond what the largest tree takes.
 const KILL_MS: u32 = 60_000;
-
-const SIGTERM: i32 = 15;
 
 /// Where version 2 of control groups is mounted: alone, or beside the older one.
 const HIERARCHIES: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
@@ -102,16 +100,9 @@ fn by_helper(stage: &Stage, case: Case, containment: Containment) -> Result<Ende
     holder.send(&Request::Release);
     kit_wait::file(&ready, kit_wait::Deadline::usual());
     let pids = xioflow_kit::fixture_pids(&ready);
-    let deaf = Rung {
-        signal: SIGTERM,
-        wait_ms: 0,
-    };
-    let stop = Request::Stop(StopPlan {
-        rungs: if case.deaf { vec![deaf] } else { Vec::new() },
-        kill_ms: KILL_MS,
-    });
+    // As the supervisor asks for it when there is no grace.
     let begun = Instant::now();
-    holder.send(&stop);
+    holder.send(&Request::Stop(StopPlan::kill(KILL_MS)));
     while !matches!(holder.reply(), Reply::TreeEmpty(_)) {}
     let took = begun.elapsed();
     // The numbers in the file are those of the namespace.
