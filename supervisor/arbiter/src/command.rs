@@ -17,7 +17,7 @@ use xioflow_rpc::operation::{self, ExecProcess};
 use xioflow_rpc::refusal::Fault;
 
 use crate::budget::Taken;
-use crate::convert::{descendants, millis_or, stop_action_when};
+use crate::convert::{descendants, limits, millis_or, stop_action_when};
 use crate::descriptors::Descriptors;
 use crate::inline::Inline;
 use crate::limits::{
@@ -60,6 +60,9 @@ pub(crate) fn operation(
     }
     if let Some(timeout_ms) = asked.timeout_ms {
         operation = operation.timeout(Duration::from_millis(timeout_ms));
+    }
+    if let Some(asked) = &asked.limits {
+        operation = operation.limits(limits(asked));
     }
     Ok(asked
         .leases

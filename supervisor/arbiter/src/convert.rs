@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use xioflow_journal::Stream;
-use xioflow_kernel::{DescendantPolicy, StopActionWhen, StopManner};
+use xioflow_kernel::{DescendantPolicy, Enforcement, ResourceLimits, StopActionWhen, StopManner};
+use xioflow_rpc::limits;
 use xioflow_rpc::operation::{self, Descendants, Manner};
 
 pub(crate) fn stream_out(stream: Stream) -> operation::Stream {
@@ -47,6 +48,20 @@ pub(crate) fn stop_action_when(when: operation::StopActionWhen) -> StopActionWhe
     match when {
         operation::StopActionWhen::Stopped => StopActionWhen::Stopped,
         operation::StopActionWhen::Always => StopActionWhen::Always,
+    }
+}
+
+pub(crate) fn limits(asked: &limits::Limits) -> ResourceLimits {
+    ResourceLimits {
+        memory_max_bytes: asked.max_memory_bytes,
+        pids_max: asked.max_pids,
+        milli_cpus: asked.max_milli_cpus,
+        cpu_time: asked.max_cpu_time_ms.map(Duration::from_millis),
+        enforcement: match asked.enforcement {
+            limits::Enforcement::Hard => Enforcement::Hard,
+            limits::Enforcement::Soft => Enforcement::Soft,
+            limits::Enforcement::Observe => Enforcement::Observe,
+        },
     }
 }
 

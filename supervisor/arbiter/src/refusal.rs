@@ -146,7 +146,8 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
     match error {
         ExecuteError::Invalid(_)
         | ExecuteError::InvalidId { .. }
-        | ExecuteError::InvalidTimeout { .. } => refused(kind::INVALID, error),
+        | ExecuteError::InvalidTimeout { .. }
+        | ExecuteError::InvalidLimits(_) => refused(kind::INVALID, error),
         ExecuteError::InvalidLease { lease } => {
             refused(kind::INVALID, error).about("lease", lease.as_str())
         }
@@ -204,6 +205,11 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
                 .about("errno", errno)
                 .hint(namespace_remedy(call, errno))
         }
+        ExecuteError::LimitsRefused { limit, why, remedy } => refused(kind::LIMITS_REFUSED, error)
+            .about("limit", limit.as_str())
+            .about("why", why.as_str())
+            .about("remedy", remedy.as_str())
+            .hint(remedy.as_str()),
         ExecuteError::System { .. } => of_system(error),
         ExecuteError::Commit(commit) => of_commit(commit, error),
         ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),

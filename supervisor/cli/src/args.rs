@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod limits;
 mod live;
 mod prune;
 mod read;

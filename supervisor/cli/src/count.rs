@@ -8,12 +8,6 @@ pub(crate) fn parse_count<N: FromStr>(text: &str) -> Result<N, String> {
         .map_err(|_| "write a whole number, such as 20".to_owned())
 }
 
-/// Parses `2` and `1.5`.
-pub(crate) fn parse_number(text: &str) -> Result<f64, String> {
-    text.parse()
-        .map_err(|_| "write a number, such as 2 or 1.5".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -21,11 +15,9 @@ mod tests {
     #[test]
     fn what_is_no_number_is_told_what_one_looks_like() {
         assert_eq!(parse_count("20"), Ok(20_u64));
-        assert_eq!(parse_number("1.5"), Ok(1.5));
         for bad in ["", "x", "1.5", "99999999999999999999999"] {
             let told = parse_count::<u64>(bad).unwrap_err();
             assert!(told.contains("whole number"), "{bad}: {told}");
         }
-        assert!(parse_number("much").is_err());
     }
 }

@@ -250,6 +250,7 @@ impl From<ExecuteError> for Failure {
             ExecuteError::Invalid(_)
             | ExecuteError::InvalidId { .. }
             | ExecuteError::InvalidTimeout { .. }
+            | ExecuteError::InvalidLimits(_)
             | ExecuteError::InvalidLease { .. } => {
                 Self::of("invalid", Code::Usage, &error)
             }
@@ -286,6 +287,9 @@ impl From<ExecuteError> for Failure {
                 let errno = source.raw_os_error().unwrap_or_default();
                 let remedy = namespace_remedy(call, errno);
                 Self::of(kind::DRIVER_REFUSED, Code::Unavailable, &error).hint(remedy)
+            }
+            ExecuteError::LimitsRefused { remedy, .. } => {
+                Self::of(kind::LIMITS_REFUSED, Code::Unavailable, &error).hint(remedy)
             }
             ExecuteError::System { .. } => Self::of("system", Code::Internal, &error),
             ExecuteError::Commit(commit) => commit_failure(commit, &error),

@@ -11,6 +11,7 @@ use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, Reject
 use crate::command::InvalidCommand;
 use crate::driver::Driver;
 use crate::helper::{LinkError, LocateError};
+use crate::limits::InvalidLimits;
 use crate::operation::StoredError;
 use crate::result::OperationResult;
 
@@ -116,6 +117,9 @@ pub enum ExecuteError {
         /// What was asked for.
         timeout: Duration,
     },
+    /// The limits on what it may use cannot be meant.
+    #[error(transparent)]
+    InvalidLimits(#[from] InvalidLimits),
     /// The id is taken by an operation with other inputs.
     #[error(
         "operation {operation_id} exists with other inputs (recorded {existing_fingerprint}, \
@@ -199,6 +203,16 @@ pub enum ExecuteError {
         call: String,
         /// How.
         source: io::Error,
+    },
+    /// This host cannot enforce a limit as it was asked for. Nothing ran, and the id is still free.
+    #[error("{limit} cannot be enforced here: {why}; nothing ran and nothing was recorded")]
+    LimitsRefused {
+        /// The limit, with how it was to be enforced.
+        limit: String,
+        /// What is missing.
+        why: String,
+        /// What somebody can do about it.
+        remedy: String,
     },
     /// The system refused something that a launch needs. Nothing ran.
     #[error("failed to {act}; nothing ran and nothing was recorded")]

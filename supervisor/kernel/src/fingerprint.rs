@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::command::Command;
 use crate::driver::Driver;
 use crate::environment::{Environment, Source};
+use crate::limits::ResourceLimits;
 use crate::output::hex;
 use crate::stdin::Stdin;
 
@@ -26,6 +27,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) streams_stdin: bool,
     pub(crate) resources: &'a [String],
     pub(crate) timeout_ms: Option<u64>,
+    pub(crate) limits: Option<&'a ResourceLimits>,
 }
 
 /// The fingerprint of a submission.
@@ -69,6 +71,9 @@ pub(crate) fn fingerprint(inputs: &Inputs<'_>) -> String {
         hash.list("stop action", action.strings().map(|word| word.as_bytes()));
         let when = format!("{:?} {}", action.when, action.timeout_ms());
         hash.field("stop action when", when.as_bytes());
+    }
+    if let Some(limits) = inputs.limits {
+        hash.field("limits", limits.as_input().as_bytes());
     }
     format!("{RECIPE}{}", hex(&hash.0.finalize()))
 }
@@ -124,7 +129,10 @@ impl Fields {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::limits::Enforcement;
     use crate::stop_action::{StopAction, StopActionWhen};
 
     fn of(command: &Command) -> String {
@@ -138,6 +146,7 @@ mod tests {
             streams_stdin: false,
             resources: &[],
             timeout_ms: None,
+            limits: None,
         }
     }
 
@@ -220,6 +229,34 @@ mod tests {
         for other in &others {
             assert_ne!(of(&base), of(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn every_limit_matters() {
+        let command = Command::new("x");
+        let none = ResourceLimits::default();
+        let all = [
+            none.memory_bytes(1 << 20),
+            none.memory_bytes(1 << 21),
+            none.pids(1 << 20),
+            none.milli_cpus(1 << 20),
+            none.cpu_time(Duration::from_millis(1 << 20)),
+            none.memory_bytes(1 << 20).enforcement(Enforcement::Soft),
+            none.memory_bytes(1 << 20).enforcement(Enforcement::Observe),
+        ];
+        let mut of_all: Vec<String> = all
+            .iter()
+            .map(|limits| {
+                fingerprint(&Inputs {
+                    limits: Some(limits),
+                    ..inputs(&command)
+                })
+            })
+            .collect();
+        of_all.push(of(&command));
+        of_all.sort();
+        of_all.dedup();
+        assert_eq!(of_all.len(), all.len() + 1);
     }
 
     #[test]

@@ -73,6 +73,7 @@ mod helper;
     expect(unreachable_pub, reason = "public for `rules`, which is a feature")
 )]
 mod leases;
+mod limits;
 mod names;
 mod observe;
 mod operation;
@@ -117,6 +118,10 @@ pub use flight::InFlight;
 pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
     find_helper,
+};
+pub use limits::{
+    Enforcement, InvalidLimits, MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, MILLI_CPUS_MAX,
+    MILLI_CPUS_MIN, PIDS_LIMIT_MAX, ResourceLimits,
 };
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{

@@ -3,7 +3,7 @@
 //!
 //! - `envelope` is the outermost shape of a message, the same for every method;
 //! - `text` carries strings of the system, which need not be UTF-8;
-//! - `kernel`, `domain`, `operation`, `upkeep` and `journal` have the methods, each with the types of its
+//! - `kernel`, `domain`, `operation`, `limits`, `upkeep` and `journal` have the methods, each with the types of its
 //!   parameters and its result;
 //! - `piece` is output in frames, the one thing that is no line;
 //! - `refusal` is why a request was not carried out;
@@ -21,6 +21,7 @@ pub mod domain;
 pub mod envelope;
 pub mod journal;
 pub mod kernel;
+pub mod limits;
 pub mod method;
 pub mod operation;
 pub mod piece;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::envelope::Id;
+use crate::limits::Limits;
 use crate::refusal::Fault;
 use crate::text::Text;
 
@@ -38,6 +39,9 @@ pub struct ExecProcess {
     /// How long it may take to end by itself then, in milliseconds; 1500 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_grace_ms: Option<u64>,
+    /// What everything that it starts may use; without limits by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
     /// Exclusive resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<String>,

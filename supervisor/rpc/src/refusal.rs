@@ -198,6 +198,8 @@ pub mod kind {
         /// This host refuses what the command is to be held in; nothing is recorded. Subject: `driver`, `call` (which
         /// call or file was refused), `errno`.
         DRIVER_REFUSED = "driver_refused";
+        /// This host cannot enforce a limit as it was asked for; nothing ran. Subject: `limit`, `why`, `remedy`.
+        LIMITS_REFUSED = "limits_refused";
         /// The system refused something. Subject: `errno` where there is one.
         SYSTEM = "system";
         /// The arbiter has lost the domain to another owner, or its lock file was replaced. It ends.

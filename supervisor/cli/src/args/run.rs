@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::count::{parse_count, parse_number};
+use super::limits::LimitArgs;
 use crate::duration::parse_duration;
 use crate::size::parse_size;
 
@@ -26,6 +26,7 @@ Examples:
   xioflow run --op deploy-1f3a --timeout 10m -- ./deploy.sh     at most one execution, ever
   xioflow run --json -- make | jq .treeSettlement
   xioflow run --lease port:8080 --wait 30s -- npm start
+  xioflow run --memory 2GiB --pids 256 --limits soft -- make -j
   xioflow run --driver pidns -- ./untrusted-build.sh      ended by the kernel, whoever dies
   xioflow run --timeout 20m --stop-action 'docker rm -f build-7' -- docker run --name build-7 img
   xioflow attach $(xioflow run --detach -- make)";
@@ -124,25 +125,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) no_new_privs: bool,
 
-    /// Memory limit of the tree
-    #[arg(long, help_heading = NOT_YET, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) memory: Option<u64>,
-
-    /// Limit of the number of processes
-    #[arg(long, help_heading = NOT_YET, value_name = "N", value_parser = parse_count::<u64>)]
-    pub(crate) pids: Option<u64>,
-
-    /// Limit of processors used at once
-    #[arg(long, help_heading = NOT_YET, value_name = "N", value_parser = parse_number)]
-    pub(crate) cpus: Option<f64>,
-
-    /// Limit of processor time
-    #[arg(long, help_heading = NOT_YET, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) cpu_time: Option<Duration>,
-
-    /// How limits are enforced
-    #[arg(long, help_heading = NOT_YET, value_enum)]
-    pub(crate) limits: Option<Limits>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
 
     /// Confine where it may write
     #[arg(long, help_heading = NOT_YET, value_name = "DRIVER", num_args = 0..=1,
@@ -209,16 +193,6 @@ pub(crate) enum Driver {
     /// once. The command sees other process ids; without privilege, files of other users are nobody's
     /// and setuid programs (sudo) do not work. Exit status 69 where the host forbids it
     Pidns,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Limits {
-    /// By the kernel
-    Hard,
-    /// By watching and stopping
-    Soft,
-    /// Not at all; only recorded
-    Observe,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

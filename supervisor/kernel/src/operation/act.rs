@@ -275,6 +275,8 @@ fn of_action(admitted: &Admitted, action: &StopAction) -> Admitted {
             name: None,
             timeout: Some(action.timeout),
             timeout_grace: GRACE,
+            // It is to end what the command has left, also where that used too much.
+            limits: None,
             leases: Vec::new(),
             wait: Duration::ZERO,
             max_output_bytes: OUTPUT_MAX_BYTES,

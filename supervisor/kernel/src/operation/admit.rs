@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, ReplayMode};
 
 use super::launch::{Admitted, launch};
+use super::limits;
 use super::{Active, Membership, Spec, stored_result};
 use crate::admission::Allocation;
 use crate::caller::Caller;
@@ -45,6 +46,7 @@ pub(super) fn execute(
         streams_stdin: spec.stdin_stream.is_some(),
         resources: &spec.leases,
         timeout_ms: spec.timeout.map(millis),
+        limits: spec.limits.as_ref(),
     });
     let id = spec.id.clone();
     control.set_operation(&id);
@@ -81,6 +83,9 @@ pub(super) fn execute(
     {
         in_flight.note_answered();
         return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
+    }
+    if let Some(limits) = &spec.limits {
+        limits::admissible(limits)?;
     }
     if let Some(feed) = feed {
         feeds.add(feed);
@@ -309,6 +314,9 @@ pub(crate) fn check_spec(spec: &Spec) -> Result<(), ExecuteError> {
     spec.command.validate()?;
     if let Some(timeout) = spec.timeout.filter(|timeout| *timeout > TIMEOUT_MAX) {
         return Err(ExecuteError::InvalidTimeout { timeout });
+    }
+    if let Some(limits) = &spec.limits {
+        limits.validate()?;
     }
     if spec.id.is_empty() || spec.id.len() > OPERATION_ID_MAX_BYTES {
         return Err(ExecuteError::InvalidId { len: spec.id.len() });

@@ -15,6 +15,7 @@ use crate::caller::Caller;
 use crate::command::Command;
 use crate::control::Control;
 use crate::error::ExecuteError;
+use crate::limits::ResourceLimits;
 use crate::names::new_id;
 use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, subscribe};
 use crate::remote::{self, RemoteOutput};
@@ -60,6 +61,7 @@ impl OperationBuilder {
             name: None,
             timeout: None,
             timeout_grace: DEFAULT_TIMEOUT_GRACE,
+            limits: None,
             leases: Vec::new(),
             wait: Duration::ZERO,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
@@ -93,7 +95,7 @@ impl OperationBuilder {
     /// | an unfinished operation of nobody here | [`ExecuteError::RecoveryRequired`] | [`ExecuteError::IdConflict`] |
     ///
     /// Inputs are program, arguments, working directory, variables that were set, whether the
-    /// environment is inherited, standard input, resources, the time limit, and a pid
+    /// environment is inherited, standard input, resources, the time limit, limits on what it may use, and a pid
     /// namespace of its own. Its name and how much of its output is kept are none. [`OperationResult::reused`] says which case it was.
     ///
     /// # Examples
@@ -177,6 +179,17 @@ impl OperationBuilder {
     #[must_use]
     pub fn timeout_grace(mut self, grace: Duration) -> Self {
         self.spec.timeout_grace = grace;
+        self
+    }
+
+    /// Limits what everything that it starts may use together; without limits by default.
+    ///
+    /// One that goes beyond a limit is `failed` and `memory_exceeded`, `pids_exceeded` or `cpu_exceeded`. Limits are
+    /// hard unless [`ResourceLimits::enforcement`] says otherwise: where this host cannot enforce one, the
+    /// submission is refused ([`ExecuteError::LimitsRefused`]) and nothing runs.
+    #[must_use]
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
+        self.spec.limits = Some(limits);
         self
     }
 

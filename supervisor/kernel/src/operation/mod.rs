@@ -10,6 +10,7 @@ mod attachment;
 mod builder;
 mod handle;
 mod launch;
+mod limits;
 mod namespace;
 mod record;
 mod settle;
@@ -23,6 +24,7 @@ use xioflow_journal::{Run, Task};
 
 use crate::caller::Caller;
 use crate::command::Command;
+use crate::limits::ResourceLimits;
 use crate::stdin::StdinReader;
 
 pub use active::Active;
@@ -92,6 +94,8 @@ pub(crate) struct Spec {
     pub(crate) name: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) timeout_grace: Duration,
+    /// What everything that it starts may use.
+    pub(crate) limits: Option<ResourceLimits>,
     pub(crate) leases: Vec<String>,
     pub(crate) wait: Duration,
     pub(crate) max_output_bytes: usize,

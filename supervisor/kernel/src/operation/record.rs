@@ -309,6 +309,9 @@ fn budget(spec: &Spec) -> Value {
         "maxOutputBytes": spec.max_output_bytes,
         "maxStoredBytes": spec.max_stored_bytes,
     });
+    if let Some(limits) = &spec.limits {
+        limits.put_into(&mut budget);
+    }
     if let Some(action) = &spec.command.stop_action {
         Declared::of(action).put_into(&mut budget);
     }

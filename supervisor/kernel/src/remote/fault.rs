@@ -103,6 +103,11 @@ fn execute_error(fault: &Fault) -> Option<ExecuteError> {
             call: subject.text("call")?,
             source: io::Error::from_raw_os_error(subject.read("errno")?),
         },
+        kind::LIMITS_REFUSED => ExecuteError::LimitsRefused {
+            limit: subject.text("limit")?,
+            why: subject.text("why")?,
+            remedy: subject.text("remedy")?,
+        },
         kind::INVALID => ExecuteError::InvalidLease {
             lease: subject.text("lease")?,
         },

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use xioflow_rpc::limits as rpc_limits;
 use xioflow_rpc::operation as rpc;
 use xioflow_rpc::text::Text;
 
@@ -12,6 +13,7 @@ use crate::caller::Caller;
 use crate::command::Command;
 use crate::driver::Driver;
 use crate::environment::Source;
+use crate::limits::{Enforcement, ResourceLimits};
 use crate::operation::{DescendantPolicy, Membership, Spec};
 use crate::output::Owed;
 use crate::stdin::{Stdin, StdinReader, in_memory};
@@ -77,6 +79,7 @@ pub(super) fn prepare(
         stdin,
         timeout_ms: spec.timeout.map(millis),
         timeout_grace_ms: Some(millis(spec.timeout_grace)),
+        limits: spec.limits.as_ref().map(limits),
         leases: spec.leases,
         wait_ms: millis(spec.wait),
         max_output_bytes: Some(spec.max_output_bytes as u64),
@@ -101,6 +104,20 @@ pub(super) fn prepare(
         stdin: sent,
         output: output.map(|output| output.pipe),
     })
+}
+
+fn limits(limits: &ResourceLimits) -> rpc_limits::Limits {
+    rpc_limits::Limits {
+        max_memory_bytes: limits.memory_max_bytes,
+        max_pids: limits.pids_max,
+        max_milli_cpus: limits.milli_cpus,
+        max_cpu_time_ms: limits.cpu_time.map(millis),
+        enforcement: match limits.enforcement {
+            Enforcement::Hard => rpc_limits::Enforcement::Hard,
+            Enforcement::Soft => rpc_limits::Enforcement::Soft,
+            Enforcement::Observe => rpc_limits::Enforcement::Observe,
+        },
+    }
 }
 
 fn command(command: &Command) -> rpc::Command {

@@ -15,6 +15,7 @@ mod exit_status;
 mod following;
 mod hostile;
 mod input;
+mod limits;
 mod logs;
 mod loss;
 mod merge;

@@ -50,6 +50,9 @@ pub(super) fn operation(
     if let Some(timeout) = args.timeout {
         operation = operation.timeout(timeout);
     }
+    if let Some(limits) = args.limits.asked()? {
+        operation = operation.limits(limits);
+    }
     if let Some(grace) = args.grace {
         operation = operation.timeout_grace(grace);
     }
@@ -147,20 +150,14 @@ fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
 /// Nothing that was asked for is left out silently: what this release cannot do yet is refused
 /// before anything is recorded.
 pub(super) fn refuse_what_is_not_there(args: &RunArgs) -> Result<(), Failure> {
+    args.limits.asked()?;
     let driver = driver(args)?;
-    let limits = [
-        ("--memory", args.memory.is_some()),
-        ("--pids", args.pids.is_some()),
-        ("--cpus", args.cpus.is_some()),
-        ("--cpu-time", args.cpu_time.is_some()),
-        ("--limits", args.limits.is_some()),
-        ("--driver cgroup", driver == Driver::Cgroup),
-    ];
+    let groups = [("--driver cgroup", driver == Driver::Cgroup)];
     let others = [
         ("--confine", args.confine.is_some(), "confinement"),
         ("--write", !args.write.is_empty(), "confinement"),
     ];
-    let asked = limits
+    let asked = groups
         .into_iter()
         .map(|(flag, asked)| (flag, asked, "control groups"))
         .chain(others)
