@@ -7,13 +7,13 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use xioflow_facts::{StatLine, read_stat};
+use xioflow_facts::StatLine;
 use xioflow_sys::{
-    AsFd, BorrowedFd, Capabilities, Errno, Pid, Signal, capget, capset, getpid, getuid, peer_user,
-    pidfd_open, pidfd_signal, probe,
+    AsFd, BorrowedFd, Capabilities, Errno, Pid, Signal, capget, capset, getuid, peer_user,
 };
 
 use crate::armour::capability;
+use crate::system::System;
 
 /// Whether the file of the program gave it the right. A process is asked only by itself.
 static HELD: AtomicBool = AtomicBool::new(false);
@@ -74,35 +74,39 @@ pub(crate) fn serves(control: BorrowedFd<'_>) -> Result<(), Option<u32>> {
 }
 
 /// Sends signals, with the right in force, to a child that has refused them. Says whether the first was sent.
-pub(crate) fn overrule(child: Pid, signals: &[Signal]) -> bool {
-    if !is_held() || probe(child) != Err(Errno::EPERM) {
+pub(crate) fn overrule<S: System>(child: Pid, signals: &[Signal]) -> bool {
+    if !S::has_authority() || S::probe(child) != Err(Errno::EPERM) {
         return false;
     }
     // Where there are no such descriptors, nothing is proof enough.
-    let Ok(pidfd) = pidfd_open(child.number()) else {
+    let Ok(pidfd) = S::pidfd_open(child.number()) else {
         return false;
     };
     // Asked after the descriptor was opened: what it means is what was asked about, or has ended.
-    if !is_our_child(child) || put_in_force(true).is_err() {
+    if !is_our_child::<S>(child) || S::put_authority_in_force(true).is_err() {
         return false;
     }
     let mut sent = signals
         .iter()
-        .map(|&signal| pidfd_signal(pidfd.as_fd(), signal).is_ok());
+        .map(|&signal| S::pidfd_signal(pidfd.as_fd(), signal).is_ok());
     let first = sent.next().unwrap_or(false);
     sent.for_each(drop);
     // Lowering is always allowed.
-    let _lowered = put_in_force(false);
+    let _lowered = S::put_authority_in_force(false);
     first
 }
 
-fn is_our_child(pid: Pid) -> bool {
+fn is_our_child<S: System>(pid: Pid) -> bool {
     let mut line = StatLine::new();
-    let stat = read_stat(pid.number(), &mut line);
-    matches!(stat, Ok(Some(stat)) if stat.parent == getpid())
+    let stat = S::stat(pid.number(), &mut line);
+    matches!(stat, Ok(Some(stat)) if stat.parent == S::getpid())
 }
 
-fn put_in_force(on: bool) -> Result<(), Errno> {
+/// Puts the right in force, or out of it.
+///
+/// # Errors
+/// As in capset(2).
+pub(crate) fn put_in_force(on: bool) -> Result<(), Errno> {
     capset(Capabilities {
         effective: if on { capability::KILL } else { 0 },
         permitted: capability::KILL,

@@ -14,8 +14,8 @@ const OUT_LEN_MAX: usize = 1024 * 1024;
 
 /// The control socket with what waits on both sides.
 #[derive(Debug)]
-pub(crate) struct Channel {
-    socket: BorrowedFd<'static>,
+pub(crate) struct Channel<'fd> {
+    socket: BorrowedFd<'fd>,
     decoder: Decoder,
     descriptors: Vec<OwnedFd>,
     descriptors_lost: bool,
@@ -43,9 +43,9 @@ pub(crate) struct Arrived {
     pub(crate) lost: bool,
 }
 
-impl Channel {
-    /// Speaks over a socket that stays open for the life of the process.
-    pub(crate) const fn new(socket: BorrowedFd<'static>) -> Self {
+impl<'fd> Channel<'fd> {
+    /// Speaks over a socket that stays open as long.
+    pub(crate) const fn new(socket: BorrowedFd<'fd>) -> Self {
         Self {
             socket,
             decoder: Decoder::new(),
@@ -59,7 +59,7 @@ impl Channel {
     }
 
     /// What to wait for; `None` when the socket has nothing more to say.
-    pub(crate) fn interest(&self) -> Option<(BorrowedFd<'static>, i16)> {
+    pub(crate) fn interest(&self) -> Option<(BorrowedFd<'fd>, i16)> {
         let read = if self.reading { POLLIN } else { 0 };
         let write = if self.is_flushed() { 0 } else { POLLOUT };
         (read | write != 0).then_some((self.socket, read | write))
@@ -218,7 +218,7 @@ mod tests {
     use xioflow_protocol::{Hello, PROTOCOL_VERSION};
     use xioflow_sys::{CWD, SocketKind, openat, socketpair};
 
-    fn pair() -> (OwnedFd, Channel) {
+    fn pair() -> (OwnedFd, Channel<'static>) {
         let (ours, theirs) = socketpair(SocketKind::Stream).expect("a pair");
         let theirs: &'static OwnedFd = Box::leak(Box::new(theirs));
         (ours, Channel::new(theirs.as_fd()))

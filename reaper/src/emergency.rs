@@ -11,6 +11,7 @@ use xioflow_protocol::{Reply, encode};
 use xioflow_sys::{BorrowedFd, LastResortFd, Pid, Signal, getpid, kill, ppoll, send};
 
 use crate::reap::{Left, harvest};
+use crate::system::Linux;
 
 /// How often children are killed before the helper gives up on those that stay.
 const SWEEPS_MAX: usize = 100;
@@ -57,7 +58,7 @@ fn kill_children(helper: u32) {
             // EPERM and ESRCH both leave nothing to do.
             let _sent = kill(pid, Signal::KILL);
         }
-        if harvest(|_, _| ()) == Left::Nothing {
+        if harvest::<Linux>(|_, _| ()) == Left::Nothing {
             return;
         }
         let _waited = ppoll(&mut [], Some(SWEEP_PAUSE));

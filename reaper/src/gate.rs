@@ -14,8 +14,10 @@ use xioflow_sys::{AsFd, Errno, OwnedFd, SocketKind, recv, recv_waiting, send, so
 const SUBJECT_LEN_MAX: usize = 4096 + 512;
 const RECORD_LEN_MAX: usize = 5 + SUBJECT_LEN_MAX;
 
-const READY: &[u8] = b"R";
-const OPEN: &[u8] = b"G";
+/// The child says that it waits.
+pub const READY: &[u8] = b"R";
+/// The helper says that it may go on.
+pub const OPEN: &[u8] = b"G";
 
 /// The stages in the order of their numbers in a record.
 const STAGES: [Stage; 11] = [
@@ -35,12 +37,12 @@ const STAGES: [Stage; 11] = [
 /// The two ends of a gate.
 pub(crate) fn gate() -> Result<(Keeper, Door), Errno> {
     let (keeper, door) = socketpair(SocketKind::Records)?;
-    Ok((Keeper(keeper), Door(door)))
+    Ok((Keeper::new(keeper), Door(door)))
 }
 
 /// The helper's end. Dropping it closes the gate for good.
 #[derive(Debug)]
-pub(crate) struct Keeper(OwnedFd);
+pub struct Keeper(OwnedFd);
 
 /// What the child has said.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +62,12 @@ impl AsFd for Keeper {
 }
 
 impl Keeper {
+    /// The helper's end of a pair of record sockets.
+    #[must_use]
+    pub const fn new(end: OwnedFd) -> Self {
+        Self(end)
+    }
+
     /// Takes what the child has said; `None` when it has said nothing yet.
     pub(crate) fn listen(&self) -> Option<Word> {
         let mut record = [0; RECORD_LEN_MAX];

@@ -21,7 +21,7 @@ const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 
 /// Everything the child needs.
 #[derive(Debug)]
-pub(crate) struct Command {
+pub struct Command {
     /// The program as it was named.
     pub(crate) program: CString,
     /// Where it may be, in the order of the search.
@@ -34,7 +34,8 @@ pub(crate) struct Command {
     pub(crate) nice: Option<i32>,
     pub(crate) no_new_privs: bool,
     pub(crate) oom_score_adj: i32,
-    pub(crate) containment: Containment,
+    /// How its tree is held.
+    pub containment: Containment,
 }
 
 /// What the helper keeps of a launch.
@@ -58,7 +59,7 @@ pub(crate) struct Descriptors {
 
 /// The command's descriptors 0, 1 and 2.
 #[derive(Debug)]
-pub(crate) struct Standard {
+pub struct Standard {
     /// None where it has no standard input at all.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) output: OwnedFd,

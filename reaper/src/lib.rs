@@ -19,6 +19,8 @@
 //! targets    who is signalled, and how that is safe
 //! tree       what is known of the tree: its root, its survivors, its end
 //! channel    frames in and out of the control socket, which never blocks the loop
+//! system     what all of these need of the system, so that tests can simulate one
+//! simulated  for tests: the same on a system that is not this machine
 //! last_word  what is left on disk when the supervisor is gone
 //! armour     what the helper takes from itself once the command is made
 //! authority  the one right that a packaged helper may have
@@ -50,7 +52,9 @@ mod operation;
 mod reap;
 mod serve;
 mod setup;
+pub mod simulated;
 mod spawn;
+mod system;
 mod targets;
 mod tree;
 

@@ -5,7 +5,7 @@
 //! So the root stays a child of the helper, and whoever loses its parent comes to the init. The helper stays outside, where it sees
 //! everybody, and nobody inside sees it. Why it is done this way: `docs/decisions/0031`.
 
-mod init;
+pub(crate) mod init;
 
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -14,17 +14,18 @@ use xioflow_protocol::{Identity, LaunchFailure, NamespaceStep, PidNamespace, Sta
 use xioflow_sys::{
     AsFd, BorrowedFd, CWD, Capabilities, Errno, Fork, NamespaceKind, OpenFlags, OwnedFd, Pid,
     Signal, SingleThread, SocketKind, capset, empty_bounding_set, fork, getegid, geteuid,
-    keep_only, kill, may_make_namespaces, mount_proc, openat, receive_mounts_only, set_dumpable,
+    keep_only, may_make_namespaces, mount_proc, openat, receive_mounts_only, set_dumpable,
     socketpair, unshare, write,
 };
 
 use self::init::Word;
 use crate::authority;
 use crate::gate::{Failure, Subject};
+use crate::system::System;
 
 /// A namespace and its init, as the helper has them.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     init: Pid,
     pidfd: Option<OwnedFd>,
     /// The init ends with the other end of it.
@@ -71,16 +72,13 @@ pub(crate) fn make(proof: &SingleThread) -> Result<Namespace, LaunchFailure> {
     unshare(NamespaceKind::Pid).map_err(at(NamespaceStep::PidNamespace))?;
     let (lifeline, theirs) = socketpair(SocketKind::Records).map_err(at(NamespaceStep::Init))?;
     match fork(proof).map_err(at(NamespaceStep::Init))? {
-        Fork::Parent { child, pidfd } => Ok(Namespace {
-            init: child,
-            pidfd,
-            lifeline,
-            inode: xioflow_facts::pid_namespace_of_children()
-                .map_err(|_| refused(NamespaceStep::PidNamespace, Errno::ENOENT))?,
-            user_namespace: !may,
-            stage: Readiness::Preparing,
-            dismissed: false,
-        }),
+        Fork::Parent { child, pidfd } => {
+            let inode = xioflow_facts::pid_namespace_of_children()
+                .map_err(|_| refused(NamespaceStep::PidNamespace, Errno::ENOENT))?;
+            let mut namespace = Namespace::new(child, pidfd, lifeline, inode);
+            namespace.user_namespace = !may;
+            Ok(namespace)
+        }
         // It keeps nothing else that the helper has: not the command's pipes, not the supervisor's socket.
         Fork::Child => keep_only(theirs, init::live),
     }
@@ -155,6 +153,20 @@ fn refused(step: NamespaceStep, errno: Errno) -> LaunchFailure {
 }
 
 impl Namespace {
+    /// A namespace of which the init prepares itself, with the helper's end of its lifeline.
+    #[must_use]
+    pub const fn new(init: Pid, pidfd: Option<OwnedFd>, lifeline: OwnedFd, inode: u64) -> Self {
+        Self {
+            init,
+            pidfd,
+            lifeline,
+            inode,
+            user_namespace: false,
+            stage: Readiness::Preparing,
+            dismissed: false,
+        }
+    }
+
     /// Whether it belongs to a user namespace of its own.
     pub(crate) const fn user_namespace(&self) -> bool {
         self.user_namespace
@@ -169,10 +181,11 @@ impl Namespace {
     ///
     /// # Errors
     /// As in capset(2).
-    pub(crate) fn settle(&self) -> Result<(), LaunchFailure> {
+    pub(crate) fn settle<S: System>(&self) -> Result<(), LaunchFailure> {
         match self.user_namespace {
-            true => capset(Capabilities::default())
-                .map_err(|errno| refused(NamespaceStep::Capabilities, errno)),
+            true => {
+                S::drop_capabilities().map_err(|errno| refused(NamespaceStep::Capabilities, errno))
+            }
             false => Ok(()),
         }
     }
@@ -200,7 +213,7 @@ impl Namespace {
 
     /// The namespace as it is recorded, once its init is ready. It says itself when it started: it is no more
     /// dumpable than the helper, and a `/proc` may hide it.
-    pub(crate) fn described(&self, helper: &Identity) -> Option<PidNamespace> {
+    pub(crate) fn described<S: System>(&self, helper: &Identity) -> Option<PidNamespace> {
         let Readiness::Ready { start_ticks } = self.stage else {
             return None;
         };
@@ -212,7 +225,7 @@ impl Namespace {
                 pidfd_inode: self
                     .pidfd
                     .as_ref()
-                    .and_then(|pidfd| xioflow_facts::pidfd_inode(pidfd.as_fd())),
+                    .and_then(|pidfd| S::pidfd_inode(pidfd.as_fd())),
             },
             inode: self.inode,
             user_namespace: self.user_namespace,
@@ -234,11 +247,11 @@ impl Namespace {
 
     /// Ends the init, and the kernel everybody with it: it forbids new processes first, and the init
     /// can be waited for only when all others were. Says whether there was one.
-    pub(crate) fn kill(&self) -> bool {
+    pub(crate) fn kill<S: System>(&self) -> bool {
         // Our child, which was not waited for or was: a pidfd knows.
         match &self.pidfd {
-            Some(pidfd) => xioflow_sys::pidfd_signal(pidfd.as_fd(), Signal::KILL).is_ok(),
-            None => kill(self.init, Signal::KILL).is_ok(),
+            Some(pidfd) => S::pidfd_signal(pidfd.as_fd(), Signal::KILL).is_ok(),
+            None => S::kill(self.init, Signal::KILL).is_ok(),
         }
     }
 }

@@ -12,10 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use xioflow_protocol::{Exit, Identity, LaunchFailure, Reply, Stage as Step};
-use xioflow_sys::{
-    AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, SingleThread, duplicate_above, set_ordinary,
-    set_real_time,
-};
+use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, duplicate_above};
 
 use self::account::Account;
 use crate::channel::Channel;
@@ -26,7 +23,8 @@ use crate::namespace::Namespace;
 use crate::reap::Left;
 use crate::serve::now_ms;
 use crate::setup::Ground;
-use crate::spawn::{Spawned, spawn};
+use crate::spawn::Spawned;
+use crate::system::System;
 use crate::tree::{Collected, Tree};
 
 /// How long a child that will not run is waited for. It was killed, so only the kernel can hold it;
@@ -74,7 +72,7 @@ pub(crate) enum After {
 
 /// The operation that the helper holds.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct Operation<S> {
     terms: Terms,
     holders: OwnedFd,
     helper: Identity,
@@ -83,7 +81,7 @@ pub(crate) struct Operation {
     pidfd: Option<OwnedFd>,
     stage: Stage,
     ladder: Ladder,
-    tree: Tree,
+    tree: Tree<S>,
     launch_failure: Option<LaunchFailure>,
     /// The child has said that it waits at the gate.
     at_gate: bool,
@@ -114,14 +112,14 @@ struct Pace {
 /// How long signals wait at most while a tree is killed.
 const PACE_MS: Millis = 10;
 
-impl Operation {
+impl<S: System> Operation<S> {
     /// Makes the child.
     ///
     /// # Errors
     /// A [`LaunchFailure`] of the fork itself; what fails in the child is heard at the gate.
     pub(crate) fn start(
-        ground: &Ground,
-        proof: &SingleThread,
+        ground: &Ground<'_>,
+        proof: &S::Proof,
         command: &Command,
         terms: Terms,
         descriptors: Descriptors,
@@ -132,9 +130,9 @@ impl Operation {
             child,
             pidfd,
             keeper,
-        } = spawn(proof, command, &descriptors.standard)?;
+        } = S::spawn(proof, command, &descriptors.standard)?;
         if let Some(namespace) = &namespace {
-            namespace.settle()?;
+            namespace.settle::<S>()?;
         }
         let ours = pidfd
             .as_ref()
@@ -210,7 +208,7 @@ impl Operation {
 
     /// Time has passed. Also how the rest of a long round of waiting is taken up, and that must not
     /// keep the ladder from its time: a tree that forks and exits without pause never runs dry.
-    pub(crate) fn tick(&mut self, channel: &mut Channel) -> After {
+    pub(crate) fn tick(&mut self, channel: &mut Channel<'_>) -> After {
         // In the killing part the dead are counted first: whether anything moves depends on it.
         let collected = match self.more_to_collect || self.is_killing() {
             true => self.collect(channel),
@@ -218,7 +216,7 @@ impl Operation {
         };
         collected.and(|| match self.stage {
             Stage::Opened(_) | Stage::Vanished | Stage::Running => self.step(channel, Event::Tick),
-            Stage::Closed { until } if now_ms() >= until => self.leave_closed(channel, false),
+            Stage::Closed { until } if now_ms::<S>() >= until => self.leave_closed(channel, false),
             Stage::Preparing(_)
             | Stage::Waiting(_)
             | Stage::Closed { .. }
@@ -228,7 +226,7 @@ impl Operation {
     }
 
     /// Waits for those who have ended.
-    pub(crate) fn collect(&mut self, channel: &mut Channel) -> After {
+    pub(crate) fn collect(&mut self, channel: &mut Channel<'_>) -> After {
         // Its end may have come between two looks; only before it is waited for can be told
         // whether it had executed anything.
         self.hear_gate(channel);
@@ -268,11 +266,11 @@ impl Operation {
         };
         self.pace = harbinger.map(|harbinger| Pace {
             harbinger,
-            until: now_ms() + PACE_MS,
+            until: now_ms::<S>() + PACE_MS,
         });
     }
 
-    fn root_ended(&mut self, channel: &mut Channel, exit: Exit) -> After {
+    fn root_ended(&mut self, channel: &mut Channel<'_>, exit: Exit) -> After {
         match self.stage {
             Stage::Opened(_) | Stage::Running => {
                 channel.say(&Reply::RootExited { exit });
@@ -291,7 +289,7 @@ impl Operation {
         }
     }
 
-    fn step_if_running(&mut self, channel: &mut Channel, event: Event) -> After {
+    fn step_if_running(&mut self, channel: &mut Channel<'_>, event: Event) -> After {
         match self.stage {
             Stage::Opened(_) | Stage::Running => self.step(channel, event),
             Stage::Preparing(_)
@@ -303,7 +301,7 @@ impl Operation {
         }
     }
 
-    fn nothing_left(&mut self, channel: &mut Channel) -> After {
+    fn nothing_left(&mut self, channel: &mut Channel<'_>) -> After {
         match self.stage {
             Stage::Closed { .. } => self.leave_closed(channel, true),
             Stage::Opened(_) | Stage::Running => self.step(channel, Event::Empty),
@@ -315,8 +313,8 @@ impl Operation {
         }
     }
 
-    fn step(&mut self, channel: &mut Channel, event: Event) -> After {
-        let effects = self.ladder.step(event.clone(), now_ms());
+    fn step(&mut self, channel: &mut Channel<'_>, event: Event) -> After {
+        let effects = self.ladder.step(event.clone(), now_ms::<S>());
         let effects = effects.unwrap_or_else(|illegal| {
             panic!("{illegal:?}: {event:?} does not fit {:?}", self.ladder)
         });
@@ -325,7 +323,7 @@ impl Operation {
         })
     }
 
-    fn carry_out(&mut self, channel: &mut Channel, effect: Effect) -> After {
+    fn carry_out(&mut self, channel: &mut Channel<'_>, effect: Effect) -> After {
         match effect {
             Effect::NameSurvivors => {
                 let (processes, total) = self.tree.name_survivors();
@@ -336,7 +334,7 @@ impl Operation {
             }
             Effect::Signal(number) => {
                 // Thousands that run must not keep their end from coming.
-                let _raised = set_real_time();
+                let _raised = S::set_real_time();
                 // Plans were checked when they came, so the number is one.
                 if let Some(signal) = Signal::new(number) {
                     let targets = self.tree.signal(signal);
@@ -348,7 +346,7 @@ impl Operation {
             }
             Effect::Kill => {
                 // Whoever dies needs the processor for that, until it comes to a fight.
-                let _lowered = set_ordinary();
+                let _lowered = S::set_ordinary();
                 let targets = self.tree.kill();
                 channel.say(&Reply::Signalled {
                     signal: Signal::KILL.number(),

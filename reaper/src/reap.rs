@@ -4,7 +4,9 @@
 //! again, so what `/proc` says under it is still about that child.
 
 use xioflow_protocol::Exit;
-use xioflow_sys::{EndKind, Errno, Pid, peek, peek_any, reap};
+use xioflow_sys::{EndKind, Errno, Pid};
+
+use crate::system::System;
 
 /// How many children are waited for before the loop looks at its other events: a tree that forks
 /// and exits without pause must not keep a stop request from being read.
@@ -23,12 +25,12 @@ pub(crate) enum Left {
 }
 
 /// Waits for children that have ended; `seen` hears of each before its number is free.
-pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
+pub(crate) fn harvest<S: System>(mut seen: impl FnMut(u32, Exit)) -> Left {
     for _ in 0..BATCH_MAX {
-        match peek_any() {
+        match S::peek_any() {
             Ok(Some(ended)) => {
                 seen(ended.pid, exit(ended.how));
-                let taken = Pid::new(ended.pid).map(reap);
+                let taken = Pid::new(ended.pid).map(S::reap);
                 debug_assert!(
                     matches!(taken, Some(Ok(Some(_)))),
                     "only we wait for children"
@@ -44,28 +46,28 @@ pub(crate) fn harvest(mut seen: impl FnMut(u32, Exit)) -> Left {
 }
 
 /// Waits for one child of ours, if it has ended.
-pub(crate) fn take(child: Pid) -> Option<Exit> {
-    let ended = reap(child).ok().flatten()?;
+pub(crate) fn take<S: System>(child: Pid) -> Option<Exit> {
+    let ended = S::reap(child).ok().flatten()?;
     Some(exit(ended.how))
 }
 
 /// The same; `seen` hears of it before its number is free.
-pub(crate) fn take_seen(child: Pid, seen: impl FnOnce(Exit)) {
-    if let Ok(Some(ended)) = peek(child) {
+pub(crate) fn take_seen<S: System>(child: Pid, seen: impl FnOnce(Exit)) {
+    if let Ok(Some(ended)) = S::peek(child) {
         seen(exit(ended.how));
-        let _taken = reap(child);
+        let _taken = S::reap(child);
     }
 }
 
 /// Whether one child of ours has ended. One that somebody else traces has, and is not ours to wait
 /// for until the tracer lets it go: that counts as living.
-pub(crate) fn has_ended(child: Pid) -> bool {
-    matches!(peek(child), Ok(Some(_)))
+pub(crate) fn has_ended<S: System>(child: Pid) -> bool {
+    matches!(S::peek(child), Ok(Some(_)))
 }
 
 /// Whether there is no child at all, which for a subreaper proves its tree empty.
-pub(crate) fn childless() -> bool {
-    peek_any() == Err(Errno::ECHILD)
+pub(crate) fn childless<S: System>() -> bool {
+    S::peek_any() == Err(Errno::ECHILD)
 }
 
 /// How a process ended, on the wire.

@@ -10,17 +10,14 @@ use xioflow_protocol::{
     FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch,
     LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
-use xioflow_sys::{
-    AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, SingleThread, default_disposition, getuid,
-    now, ppoll,
-};
+use xioflow_sys::{AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, getuid};
 
-use crate::authority;
 use crate::channel::{Channel, Input};
 use crate::ladder::Millis;
 use crate::launch::{Descriptors, Rejection, check_stop_plan, prepare};
 use crate::operation::{After, Operation, Wishes};
 use crate::setup::{Ground, RELEASE};
+use crate::system::System;
 
 /// What the loop can wake up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,22 +40,22 @@ enum Event {
 
 /// How far the conversation has come.
 #[derive(Debug)]
-enum Phase {
+enum Phase<S> {
     /// Nothing was said.
     Greeting,
     /// Both have said who they are.
     Idle,
     /// An operation is held.
-    Holding(alloc::boxed::Box<Operation>),
+    Holding(alloc::boxed::Box<Operation<S>>),
 }
 
 /// The helper at work.
 #[derive(Debug)]
-pub(crate) struct Server {
-    ground: Ground,
-    proof: SingleThread,
-    channel: Channel,
-    phase: Phase,
+pub(crate) struct Server<'fd, S: System> {
+    ground: Ground<'fd>,
+    proof: S::Proof,
+    channel: Channel<'fd>,
+    phase: Phase<S>,
     /// The exit status, once nothing is left to do but to say what waits to be said.
     leaving: Option<i32>,
     /// What the supervisor's features ask for.
@@ -69,9 +66,9 @@ pub(crate) struct Server {
     lost: bool,
 }
 
-impl Server {
+impl<'fd, S: System> Server<'fd, S> {
     /// A helper that has not heard anything yet.
-    pub(crate) fn new(ground: Ground, proof: SingleThread) -> Self {
+    pub(crate) fn new(ground: Ground<'fd>, proof: S::Proof) -> Self {
         let channel = Channel::new(ground.control);
         Self {
             ground,
@@ -131,14 +128,14 @@ impl Server {
             PollFd::new(harbinger, POLLIN),
         ];
         let deadline = self.operation().and_then(Operation::deadline);
-        let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms())));
-        match ppoll(&mut fds, timeout) {
+        let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms::<S>())));
+        match S::wait(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             // ENOMEM is the only other one for valid arguments; it may pass, the tree stays held.
             Err(_) => return [None; 7],
         }
         let host = fds[2].happened();
-        let is_due = deadline.is_some_and(|at| now_ms() >= at);
+        let is_due = deadline.is_some_and(|at| now_ms::<S>() >= at);
         [
             (fds[0].happened() != 0).then_some(Event::Gate),
             (fds[3].happened() != 0).then_some(Event::Init),
@@ -150,7 +147,7 @@ impl Server {
         ]
     }
 
-    fn operation(&self) -> Option<&Operation> {
+    fn operation(&self) -> Option<&Operation<S>> {
         match &self.phase {
             Phase::Holding(operation) => Some(operation),
             Phase::Greeting | Phase::Idle => None,
@@ -172,7 +169,7 @@ impl Server {
     }
 
     /// Lets the operation act, if there is one, and draws the consequence.
-    fn operate(&mut self, act: impl FnOnce(&mut Operation, &mut Channel) -> After) {
+    fn operate(&mut self, act: impl FnOnce(&mut Operation<S>, &mut Channel<'_>) -> After) {
         let Phase::Holding(operation) = &mut self.phase else {
             return;
         };
@@ -192,9 +189,9 @@ impl Server {
     }
 
     fn take_signals(&mut self) {
-        while let Ok(Some(signalled)) = self.ground.signals.next() {
-            if signalled.signal != Signal::CHLD {
-                self.told_to_end(signalled.signal);
+        while let Some(signal) = S::next_signal(&self.ground.signals) {
+            if signal != Signal::CHLD {
+                self.told_to_end(signal);
             }
         }
         self.operate(Operation::collect);
@@ -327,7 +324,7 @@ impl Server {
     }
 
     /// Passes a request on that the operation may find out of its order.
-    fn ask(&mut self, act: impl FnOnce(&mut Operation, &mut Channel) -> Option<After>) {
+    fn ask(&mut self, act: impl FnOnce(&mut Operation<S>, &mut Channel<'_>) -> Option<After>) {
         let mut in_order = true;
         self.operate(|operation, channel| {
             act(operation, channel).unwrap_or_else(|| {
@@ -360,7 +357,7 @@ impl Server {
                 FEATURE_ARMOUR,
             ]
             .into_iter()
-            .chain(authority::is_held().then_some(FEATURE_CAP_KILL))
+            .chain(S::has_authority().then_some(FEATURE_CAP_KILL))
             .map(Into::into)
             .collect(),
         };
@@ -372,10 +369,7 @@ impl Server {
         self.phase = Phase::Idle;
         self.channel.say(&Reply::Hello(hello));
         // Here and not in the child, where it would be on the way to the command.
-        for signal in Signal::all() {
-            // The C library's own two are refused by some sandboxes; they are never ignored.
-            let _reset = default_disposition(signal);
-        }
+        S::reset_dispositions();
     }
 
     fn launch(&mut self, launch: Launch) {
@@ -412,6 +406,6 @@ impl Server {
 }
 
 /// The clock of every deadline.
-pub(crate) fn now_ms() -> Millis {
-    Millis::try_from(now(Clock::Monotonic).as_millis()).unwrap_or(Millis::MAX)
+pub(crate) fn now_ms<S: System>() -> Millis {
+    Millis::try_from(S::now(Clock::Monotonic).as_millis()).unwrap_or(Millis::MAX)
 }

@@ -19,6 +19,7 @@ use xioflow_sys::{
 use crate::authority;
 use crate::emergency;
 use crate::serve::Server;
+use crate::system::Linux;
 use crate::targets::Helper;
 
 /// Release of the helper, for people.
@@ -33,8 +34,8 @@ const HEARD: SignalSet = SignalSet::EMPTY
 
 /// What the rest of the helper works with.
 #[derive(Debug)]
-pub(crate) struct Ground {
-    pub(crate) control: BorrowedFd<'static>,
+pub(crate) struct Ground<'fd> {
+    pub(crate) control: BorrowedFd<'fd>,
     pub(crate) signals: SignalFd,
     pub(crate) helper: Helper,
     pub(crate) identity: Identity,
@@ -49,7 +50,7 @@ pub fn main(entry: Entry) -> i32 {
         return status;
     }
     match prepare(&entry) {
-        Ok(ground) => Server::new(ground, entry.single_thread()).run(),
+        Ok(ground) => Server::<Linux>::new(ground, entry.single_thread()).run(),
         Err(_) => HELPER_EXIT_SYSTEM,
     }
 }
@@ -106,7 +107,7 @@ fn is_socket() -> bool {
     fstat(StandardFd::Input.borrow()).is_ok_and(|stat| stat.kind == FileKind::Socket)
 }
 
-fn prepare(entry: &Entry) -> Result<Ground, Errno> {
+fn prepare(entry: &Entry) -> Result<Ground<'static>, Errno> {
     entry.inherited_closed()?;
     authority::keep_only(entry.secure())?;
     set_mask(SignalSet::ALL);

@@ -31,12 +31,15 @@ const OOM_SCORE_ADJ_MAX: i32 = 1000;
 
 /// A child on its way to the gate.
 #[derive(Debug)]
-pub(crate) struct Spawned {
+pub struct Spawned {
     /// The namespace that it is in, if it has one of its own.
-    pub(crate) namespace: Option<Namespace>,
-    pub(crate) child: Pid,
-    pub(crate) pidfd: Option<OwnedFd>,
-    pub(crate) keeper: Keeper,
+    pub namespace: Option<Namespace>,
+    /// Its number.
+    pub child: Pid,
+    /// Means it for ever, where the kernel has such descriptors.
+    pub pidfd: Option<OwnedFd>,
+    /// The gate that it comes to.
+    pub keeper: Keeper,
 }
 
 /// Makes the child, and before it the namespace that it is to be in. It prepares itself and then waits

@@ -13,12 +13,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use xioflow_facts::{
-    Descendant, Hidden, Listing, StatLine, Way, children, children_by_number, read_stat,
-};
-use xioflow_sys::{
-    AsFd, Errno, GroupId, Pid, Signal, getpid, group_of, kill, kill_group, pidfd_open, pidfd_signal,
-};
+use xioflow_facts::{Descendant, Hidden, Listing, StatLine, Way};
+use xioflow_sys::{AsFd, Errno, GroupId, Pid, Signal};
+
+use crate::system::System;
 
 /// Who we are, so that we are never among the targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,24 +79,24 @@ impl Helper {
 
     /// Our children, zombies among them. Where no list of them can be read, or somebody may be missing in it,
     /// the kernel is asked about every number there is: that needs no file and no descriptor.
-    pub(crate) fn children(&self) -> Vec<u32> {
-        children(self.pid).unwrap_or_else(|_| children_by_number(self.pid_max))
+    pub(crate) fn children<S: System>(&self) -> Vec<u32> {
+        S::children(self.pid).unwrap_or_else(|_| S::children_by_number(self.pid_max))
     }
 
     /// Adds our own children to a listing of those outside of some groups, where a scan shows some of all
     /// processes only.
-    pub(crate) fn add_unlisted(&self, listing: &mut Listing, groups: &BTreeSet<u32>) {
+    pub(crate) fn add_unlisted<S: System>(&self, listing: &mut Listing, groups: &BTreeSet<u32>) {
         if listing.way != Way::Scan || listing.complete {
             return;
         }
         let is_outside =
-            |pid: &Pid| !group_of(*pid).is_some_and(|it| groups.contains(&it.number()));
+            |pid: &Pid| !S::group_of(*pid).is_some_and(|it| groups.contains(&it.number()));
         let shown = listing.processes.iter().map(|it| it.pid);
         let known: BTreeSet<_> = shown
             .chain(listing.hidden.iter().map(|it| it.pid))
             .collect();
         // By number only without a list: that is millions of calls, and this is asked for several times.
-        let ours = self.children().into_iter();
+        let ours = self.children::<S>().into_iter();
         let hidden = ours.filter(|pid| !known.contains(pid));
         let hidden = hidden.filter_map(Pid::new).filter(is_outside);
         let parent = self.pid;
@@ -195,18 +193,20 @@ impl Reached {
 
 impl Target {
     /// Sends a signal.
-    pub(crate) fn send(&self, signal: Signal) -> Sent {
-        self.send_each(&[signal])
+    pub(crate) fn send<S: System>(&self, signal: Signal) -> Sent {
+        self.send_each::<S>(&[signal])
     }
 
     /// Sends signals one after the other, and says what became of the first.
-    pub(crate) fn send_each(&self, signals: &[Signal]) -> Sent {
+    pub(crate) fn send_each<S: System>(&self, signals: &[Signal]) -> Sent {
         let outcome = match *self {
             // It may have made or joined another group since it was listed.
-            Self::Group { group, witness } if group_of(witness) != Some(group) => Err(Errno::ESRCH),
-            Self::Group { group, .. } => each(signals, |signal| kill_group(group, signal)),
-            Self::Child(pid) => each(signals, |signal| kill(pid, signal)),
-            Self::Other { pid, seen } => send_verified(pid, seen, signals),
+            Self::Group { group, witness } if S::group_of(witness) != Some(group) => {
+                Err(Errno::ESRCH)
+            }
+            Self::Group { group, .. } => each(signals, |signal| S::kill_group(group, signal)),
+            Self::Child(pid) => each(signals, |signal| S::kill(pid, signal)),
+            Self::Other { pid, seen } => send_verified::<S>(pid, seen, signals),
         };
         match outcome {
             Ok(()) => Sent::Delivered,
@@ -226,10 +226,10 @@ impl Seen {
 
     /// Whether the number means that process now. One that has lost its parent meanwhile has come to us, or to a
     /// subreaper in the tree: then it is found there by the next look.
-    fn is_still(self, pid: Pid) -> bool {
+    fn is_still<S: System>(self, pid: Pid) -> bool {
         let mut line = StatLine::new();
-        let stat = read_stat(pid.number(), &mut line);
-        let is_kin = |parent| parent == self.parent || parent == getpid();
+        let stat = S::stat(pid.number(), &mut line);
+        let is_kin = |parent| parent == self.parent || parent == S::getpid();
         matches!(stat, Ok(Some(stat)) if stat.start_ticks == self.start_ticks && is_kin(stat.parent))
     }
 }
@@ -237,14 +237,14 @@ impl Seen {
 /// Opens a pidfd, makes sure that it is the process that was meant, and signals through it.
 ///
 /// Where there are none, the moment between the look and the call is all that is left open.
-fn send_verified(pid: Pid, seen: Seen, signals: &[Signal]) -> Result<(), Errno> {
-    let by_number = || match seen.is_still(pid) {
-        true => each(signals, |signal| kill(pid, signal)),
+fn send_verified<S: System>(pid: Pid, seen: Seen, signals: &[Signal]) -> Result<(), Errno> {
+    let by_number = || match seen.is_still::<S>(pid) {
+        true => each(signals, |signal| S::kill(pid, signal)),
         false => Err(Errno::ESRCH),
     };
-    match pidfd_open(pid.number()) {
-        Ok(pidfd) if seen.is_still(pid) => {
-            match each(signals, |signal| pidfd_signal(pidfd.as_fd(), signal)) {
+    match S::pidfd_open(pid.number()) {
+        Ok(pidfd) if seen.is_still::<S>(pid) => {
+            match each(signals, |signal| S::pidfd_signal(pidfd.as_fd(), signal)) {
                 Err(errno) if is_no_call(errno) => by_number(),
                 sent => sent,
             }
@@ -277,6 +277,7 @@ fn each(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::Linux;
     use proptest::prelude::*;
     use std::process::{Command, Stdio};
     use xioflow_facts::{ProcessState, identity};
@@ -417,16 +418,16 @@ mod tests {
         let later = meant(who.start_ticks + 1, shell.id());
         let elsewhere = meant(who.start_ticks, shell.id() + 1);
         for stranger in [later, elsewhere] {
-            assert_eq!(stranger.send(Signal::KILL), Sent::Gone);
+            assert_eq!(stranger.send::<Linux>(Signal::KILL), Sent::Gone);
             assert!(
                 shell.try_wait().expect("ours").is_none(),
                 "its sleeper was not meant"
             );
         }
         let itself = meant(who.start_ticks, shell.id());
-        assert_eq!(itself.send(Signal::KILL), Sent::Delivered);
+        assert_eq!(itself.send::<Linux>(Signal::KILL), Sent::Delivered);
         shell.wait().expect("ours");
-        assert_eq!(itself.send(Signal::KILL), Sent::Gone);
+        assert_eq!(itself.send::<Linux>(Signal::KILL), Sent::Gone);
     }
 
     #[test]
@@ -441,12 +442,12 @@ mod tests {
         let leader = sleeper.id();
         // This process is in another group.
         let left = group_of_child(leader, std::process::id());
-        assert_eq!(left.send(Signal::KILL), Sent::Gone);
+        assert_eq!(left.send::<Linux>(Signal::KILL), Sent::Gone);
         assert!(
             sleeper.try_wait().expect("ours").is_none(),
             "it was not meant"
         );
-        assert_eq!(group(leader).send(Signal::KILL), Sent::Delivered);
+        assert_eq!(group(leader).send::<Linux>(Signal::KILL), Sent::Delivered);
         sleeper.wait().expect("ours");
     }
 

@@ -8,17 +8,14 @@ mod enclosed;
 mod killing;
 
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::time::Duration;
 
-use xioflow_facts::{
-    Descendant, Hidden, Listing, ProcessState, Stat, StatLine, process_note, read_stat,
-};
+use xioflow_facts::{Descendant, Hidden, Listing, ProcessState, Stat, StatLine};
 use xioflow_protocol::{
     Exit, Identity, PROCESS_NOTES_MAX, ProcessNote, Survivor, SurvivorEnd, TreeEnd, Usage, WhyAlive,
 };
-use xioflow_sys::{
-    AsFd, Clock, GroupId, OwnedFd, Pid, Signal, children_usage, group_of, now, peek,
-};
+use xioflow_sys::{AsFd, Clock, GroupId, OwnedFd, Pid, Signal};
 
 use self::crowd::is_crowded;
 pub(crate) use self::crowd::raise_descriptor_limit;
@@ -27,14 +24,15 @@ pub(crate) use self::killing::Collected;
 use self::killing::Killing;
 use crate::authority;
 use crate::namespace::Namespace;
+use crate::system::System;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
 
 /// How long one look for the members of a tree may take. Those that fork and end without pause, or keep the
 /// helper from the processor, could be looked at for ever, and meanwhile nobody is waited for or answered.
 const LOOK_LONGEST: Duration = Duration::from_secs(1);
 
-fn end_of_look() -> Duration {
-    now(Clock::Monotonic) + LOOK_LONGEST
+fn end_of_look<S: System>() -> Duration {
+    S::now(Clock::Monotonic) + LOOK_LONGEST
 }
 
 /// One who outlived the root.
@@ -47,15 +45,15 @@ struct Outliver {
 }
 
 impl Outliver {
-    fn end(&self) -> Option<Exit> {
-        self.end.or_else(|| end_by_pidfd(self.pidfd.as_ref()?))
+    fn end<S: System>(&self) -> Option<Exit> {
+        self.end.or_else(|| end_by_pidfd::<S>(self.pidfd.as_ref()?))
     }
 
     /// What became of one that is in no listing. That alone does not say that it is gone: a listing may
     /// have left it out.
-    fn fate_unlisted(&self) -> SurvivorEnd {
+    fn fate_unlisted<S: System>(&self) -> SurvivorEnd {
         let mut line = StatLine::new();
-        match read_stat(self.process.pid, &mut line) {
+        match S::stat(self.process.pid, &mut line) {
             Ok(None) => SurvivorEnd::GoneUnobserved,
             Ok(Some(stat)) if stat.start_ticks != self.process.start_ticks => {
                 SurvivorEnd::GoneUnobserved
@@ -67,7 +65,8 @@ impl Outliver {
 
 /// The tree below the helper.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct Tree<S> {
+    system: PhantomData<S>,
     helper: Helper,
     root: Pid,
     /// Known when the root has come to its gate.
@@ -86,7 +85,7 @@ pub(crate) struct Tree {
     killing: Killing,
 }
 
-impl Tree {
+impl<S: System> Tree<S> {
     pub(crate) fn new(
         helper: Helper,
         root: Pid,
@@ -94,6 +93,7 @@ impl Tree {
         namespace: Option<Namespace>,
     ) -> Self {
         Self {
+            system: PhantomData,
             helper,
             root,
             root_identity: None,
@@ -144,7 +144,7 @@ impl Tree {
             return;
         };
         let mut line = StatLine::new();
-        if let Ok(Some(stat)) = read_stat(pid, &mut line)
+        if let Ok(Some(stat)) = S::stat(pid, &mut line)
             && stat.start_ticks == outliver.process.start_ticks
         {
             outliver.end = Some(exit);
@@ -164,7 +164,7 @@ impl Tree {
             }
             // There is at least the one for whose sake waitid(2) did not answer ECHILD.
             Err(_) => {
-                let ours = u32::try_from(self.helper.children().len()).unwrap_or(u32::MAX);
+                let ours = u32::try_from(self.helper.children::<S>().len()).unwrap_or(u32::MAX);
                 self.outlivers_total = self.outlivers_total.max(ours.max(1));
             }
         }
@@ -191,7 +191,7 @@ impl Tree {
         }
         // Before the look, so that what is read is of the same process or of none.
         let pidfd = self.hold(pid);
-        let note = process_note(pid).ok().flatten()?;
+        let note = S::note(pid).ok().flatten()?;
         let process = ProcessNote::new(pid, note.start_ticks, note.command, note.uid);
         self.outlivers_total += 1;
         self.outlivers.push(Outliver {
@@ -223,34 +223,34 @@ impl Tree {
     }
 
     fn send(&mut self, signals: &[Signal]) -> u32 {
-        self.is_crowded = is_crowded();
+        self.is_crowded = is_crowded::<S>();
         let mut reached = Reached::default();
-        let mut delivered = send_all(&self.root_group(), signals, &mut reached);
-        let until = end_of_look();
+        let mut delivered = send_all::<S>(&self.root_group(), signals, &mut reached);
+        let until = end_of_look::<S>();
         for _look in 0..2 {
             let others = self.targets(&reached, until);
             if others.is_empty() {
                 break;
             }
-            delivered += send_all(&others, signals, &mut reached);
+            delivered += send_all::<S>(&others, signals, &mut reached);
         }
         delivered + self.overrule(signals)
     }
 
     /// Reaches those of our children who refuse, also in a group that others of which did not. Says how many.
     fn overrule(&self, signals: &[Signal]) -> u32 {
-        if !authority::is_held() {
+        if !S::has_authority() {
             return 0;
         }
-        let children = self.helper.children().into_iter().filter_map(Pid::new);
-        let overruled = children.filter(|&pid| authority::overrule(pid, signals));
+        let children = self.helper.children::<S>().into_iter().filter_map(Pid::new);
+        let overruled = children.filter(|&pid| authority::overrule::<S>(pid, signals));
         u32::try_from(overruled.count()).unwrap_or(u32::MAX)
     }
 
     /// The group of the root, while the root lives: its number is then certainly its group's, and
     /// a signal to it does reach somebody.
     fn root_group(&self) -> Vec<Target> {
-        match (self.root_exit, peek(self.root)) {
+        match (self.root_exit, S::peek(self.root)) {
             (None, Ok(None)) => GroupId::new(self.root.number())
                 .map(|group| Target::Group {
                     group,
@@ -283,10 +283,10 @@ impl Tree {
     }
 
     fn children_outside(&self, reached: &Reached) -> Vec<Target> {
-        let children = self.helper.children().into_iter().filter_map(Pid::new);
+        let children = self.helper.children::<S>().into_iter().filter_map(Pid::new);
         let in_tree = children.filter(|pid| Some(pid.number()) != self.init());
         let targets = in_tree.filter(|&pid| {
-            let group = group_of(pid);
+            let group = S::group_of(pid);
             !group.is_some_and(|group| reached.groups().contains(&group.number()))
         });
         let targets = targets.map(Target::Child);
@@ -297,7 +297,7 @@ impl Tree {
 
     /// The account of a tree of which nothing is left.
     pub(crate) fn end_empty(&self) -> TreeEnd {
-        self.end(|outliver| match outliver.end() {
+        self.end(|outliver| match outliver.end::<S>() {
             Some(exit) => SurvivorEnd::Ended(exit),
             None => SurvivorEnd::GoneUnobserved,
         })
@@ -312,14 +312,14 @@ impl Tree {
             }
             Err(_) => None,
         };
-        self.end(|outliver| match (outliver.end(), &left) {
+        self.end(|outliver| match (outliver.end::<S>(), &left) {
             (Some(exit), _) => SurvivorEnd::Ended(exit),
             (None, Some(left)) => left
                 .iter()
                 .find(|(pid, ticks, _)| {
                     *pid == outliver.process.pid && *ticks == outliver.process.start_ticks
                 })
-                .map_or_else(|| outliver.fate_unlisted(), |&(_, _, end)| end),
+                .map_or_else(|| outliver.fate_unlisted::<S>(), |&(_, _, end)| end),
             // Nothing says that it is gone.
             (None, None) => SurvivorEnd::Alive(WhyAlive::Unknown),
         })
@@ -353,7 +353,7 @@ impl Tree {
         match self
             .helper
             .target(process)
-            .map(|target| target.send(Signal::KILL))
+            .map(|target| target.send::<S>(Signal::KILL))
         {
             Some(Sent::Denied) => WhyAlive::Permission,
             Some(Sent::Delivered | Sent::Gone) | None => WhyAlive::Unknown,
@@ -365,7 +365,7 @@ impl Tree {
             process: outliver.process.clone(),
             end: fate(outliver),
         };
-        let used = children_usage();
+        let used = S::children_usage();
         TreeEnd {
             exit: self.root_exit,
             survivors: self.outlivers.iter().map(survivor).collect(),
@@ -380,11 +380,11 @@ impl Tree {
     }
 }
 
-fn send_all(targets: &[Target], signals: &[Signal], reached: &mut Reached) -> u32 {
+fn send_all<S: System>(targets: &[Target], signals: &[Signal], reached: &mut Reached) -> u32 {
     let mut delivered = 0;
     for target in targets {
         reached.add(target);
-        if target.send_each(signals) == Sent::Delivered {
+        if target.send_each::<S>(signals) == Sent::Delivered {
             delivered += 1;
         }
     }
@@ -392,20 +392,24 @@ fn send_all(targets: &[Target], signals: &[Signal], reached: &mut Reached) -> u3
 }
 
 /// Says who the child at the gate is; the helper's boot is its boot.
-pub(crate) fn identify(child: Pid, helper: &Identity, pidfd: Option<&OwnedFd>) -> Option<Identity> {
+pub(crate) fn identify<S: System>(
+    child: Pid,
+    helper: &Identity,
+    pidfd: Option<&OwnedFd>,
+) -> Option<Identity> {
     let mut line = StatLine::new();
-    let stat: Stat<'_> = read_stat(child.number(), &mut line).ok().flatten()?;
+    let stat: Stat<'_> = S::stat(child.number(), &mut line).ok().flatten()?;
     Some(Identity {
         pid: child.number(),
         start_ticks: stat.start_ticks,
         boot_id: helper.boot_id,
-        pidfd_inode: pidfd.and_then(|pidfd| xioflow_facts::pidfd_inode(pidfd.as_fd())),
+        pidfd_inode: pidfd.and_then(|pidfd| S::pidfd_inode(pidfd.as_fd())),
     })
 }
 
 /// Whether a child died without having executed its program; `None` when that cannot be told.
-pub(crate) fn never_executed(child: Pid) -> Option<bool> {
+pub(crate) fn never_executed<S: System>(child: Pid) -> Option<bool> {
     let mut line = StatLine::new();
-    let stat = read_stat(child.number(), &mut line).ok().flatten()?;
+    let stat = S::stat(child.number(), &mut line).ok().flatten()?;
     Some(stat.is_unexecuted_copy())
 }

@@ -15,10 +15,13 @@ use xioflow_sys::{
 use crate::armour;
 use crate::emergency;
 use crate::reap::{Left, harvest};
+use crate::system::Linux;
 
-const READY: u8 = b'A';
+/// It is ready, and when it started in eight bytes after that.
+pub const READY: u8 = b'A';
 const FAILED: u8 = b'F';
-const DISMISSED: &[u8] = b"D";
+/// It may leave when it is alone.
+pub const DISMISSED: &[u8] = b"D";
 
 /// What an init says of itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -109,7 +112,7 @@ fn tell(lifeline: &OwnedFd, what: u8, number: &[u8]) {
 fn serve(signals: &SignalFd, lifeline: &OwnedFd) {
     let mut dismissed = false;
     loop {
-        let left = harvest(|_, _| ());
+        let left = harvest::<Linux>(|_, _| ());
         if dismissed && left == Left::Nothing {
             return;
         }

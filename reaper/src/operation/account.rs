@@ -3,11 +3,12 @@
 use xioflow_protocol::{
     HELPER_EXIT_OK, HELPER_EXIT_SYSTEM, LAST_WORD_FORMAT, LastWord, Reply, TreeEnd,
 };
-use xioflow_sys::{AsFd, Clock, now};
+use xioflow_sys::{AsFd, Clock};
 
 use super::{After, Operation, Stage};
 use crate::channel::Channel;
 use crate::last_word;
+use crate::system::System;
 
 /// How the tree ended.
 #[derive(Debug, Clone)]
@@ -16,10 +17,10 @@ pub(super) struct Account {
     pub(super) empty: bool,
 }
 
-impl Operation {
+impl<S: System> Operation<S> {
     /// Ends an operation whose command never ran. That it did not is worth a last word too: the
     /// supervisor may have been lost between its record of the launch and the release.
-    pub(super) fn leave_closed(&mut self, channel: &mut Channel, empty: bool) -> After {
+    pub(super) fn leave_closed(&mut self, channel: &mut Channel<'_>, empty: bool) -> After {
         let end = if empty {
             self.tree.end_empty()
         } else {
@@ -37,7 +38,7 @@ impl Operation {
     }
 
     /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
-    pub(super) fn account(&mut self, channel: &Channel, account: Account) -> After {
+    pub(super) fn account(&mut self, channel: &Channel<'_>, account: Account) -> After {
         self.stage = Stage::Over;
         if !self.announced {
             return leave(HELPER_EXIT_OK);
@@ -63,7 +64,7 @@ impl Operation {
             launch_failure: self.launch_failure.clone(),
             end: account.end,
             empty: account.empty,
-            written_at_ms: u64::try_from(now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
+            written_at_ms: u64::try_from(S::now(Clock::Wall).as_millis()).unwrap_or(u64::MAX),
             stopped: self.stopped_for_loss,
             namespace: self.tree.described_namespace(&self.helper),
         };

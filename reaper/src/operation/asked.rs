@@ -4,16 +4,17 @@
 use alloc::format;
 
 use xioflow_protocol::{HELPER_EXIT_OK, Stage as Step, StopPlan};
-use xioflow_sys::{Errno, Signal, kill};
+use xioflow_sys::{Errno, Signal};
 
 use super::{After, CLOSED_WAIT_MS, Operation, Stage, failure};
 use crate::channel::Channel;
 use crate::ladder::Event;
 use crate::serve::now_ms;
+use crate::system::System;
 
-impl Operation {
+impl<S: System> Operation<S> {
     /// The supervisor lets the command run. `None`: not now.
-    pub(crate) fn release(&mut self, _channel: &mut Channel) -> Option<After> {
+    pub(crate) fn release(&mut self, _channel: &mut Channel<'_>) -> Option<After> {
         match core::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Waiting(keeper) => {
                 keeper.open();
@@ -38,7 +39,7 @@ impl Operation {
     }
 
     /// The supervisor does not let the command run. `None`: it is too late for that.
-    pub(crate) fn discard(&mut self, _channel: &mut Channel) -> Option<After> {
+    pub(crate) fn discard(&mut self, _channel: &mut Channel<'_>) -> Option<After> {
         match self.stage {
             Stage::Preparing(_) | Stage::Waiting(_) => Some(self.close_for_host()),
             Stage::Vanished if !self.released => Some(self.close_for_host()),
@@ -50,7 +51,7 @@ impl Operation {
     }
 
     /// The supervisor wants the tree to end. `None`: it was not told of any yet.
-    pub(crate) fn stop(&mut self, channel: &mut Channel, plan: StopPlan) -> Option<After> {
+    pub(crate) fn stop(&mut self, channel: &mut Channel<'_>, plan: StopPlan) -> Option<After> {
         match self.stage {
             Stage::Opened(_) | Stage::Running => Some(self.step(channel, Event::Stop(plan))),
             Stage::Waiting(_) => Some(self.close_for_host()),
@@ -64,7 +65,7 @@ impl Operation {
 
     /// The supervisor wants the tree to stand still, as at a terminal. `None`: it was not told of any
     /// yet. A tree that is being ended has to run for that.
-    pub(crate) fn suspend(&mut self, _channel: &mut Channel) -> Option<After> {
+    pub(crate) fn suspend(&mut self, _channel: &mut Channel<'_>) -> Option<After> {
         if self.holds_a_tree()? && !self.ladder.is_ending() {
             self.tree.job_control(Signal::STOP);
         }
@@ -72,7 +73,7 @@ impl Operation {
     }
 
     /// The supervisor wants the tree to go on. `None` as above.
-    pub(crate) fn resume(&mut self, _channel: &mut Channel) -> Option<After> {
+    pub(crate) fn resume(&mut self, _channel: &mut Channel<'_>) -> Option<After> {
         if self.holds_a_tree()? {
             self.tree.job_control(Signal::CONT);
         }
@@ -94,7 +95,7 @@ impl Operation {
     }
 
     /// The supervisor has made the account durable. `None`: it has none yet.
-    pub(crate) fn recorded(&mut self, _channel: &mut Channel) -> Option<After> {
+    pub(crate) fn recorded(&mut self, _channel: &mut Channel<'_>) -> Option<After> {
         matches!(self.stage, Stage::Told(_)).then(|| {
             self.stage = Stage::Over;
             After::Leave {
@@ -109,7 +110,7 @@ impl Operation {
     }
 
     /// Ends what is held, because the supervisor is gone or the helper itself was told to end.
-    pub(crate) fn abandon(&mut self, channel: &mut Channel, told: Option<Signal>) -> After {
+    pub(crate) fn abandon(&mut self, channel: &mut Channel<'_>, told: Option<Signal>) -> After {
         match self.stage {
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Vanished if !self.released => {
                 let after = self.close();
@@ -147,10 +148,10 @@ impl Operation {
         if matches!(self.stage, Stage::Preparing(_)) {
             // It may be stuck before the gate, at a folder of a server that does not answer. It
             // is our child and was not waited for.
-            let _sent = kill(self.child, Signal::KILL);
+            let _sent = S::kill(self.child, Signal::KILL);
         }
         self.stage = Stage::Closed {
-            until: now_ms() + CLOSED_WAIT_MS,
+            until: now_ms::<S>() + CLOSED_WAIT_MS,
         };
         After::Stay
     }

@@ -6,16 +6,16 @@ use xioflow_protocol::{LaunchFailure, Reply, Stage as Step};
 use xioflow_sys::{AsFd, Errno};
 
 use super::{After, CLOSED_WAIT_MS, Operation, Stage, failure};
-use crate::armour;
 use crate::channel::Channel;
 use crate::gate::{Keeper, Word};
 use crate::namespace::Heard;
 use crate::serve::now_ms;
-use crate::tree::{identify, never_executed, raise_descriptor_limit};
+use crate::system::System;
+use crate::tree::{identify, never_executed};
 
-impl Operation {
+impl<S: System> Operation<S> {
     /// Hears what the child says at the gate.
-    pub(crate) fn hear_gate(&mut self, channel: &mut Channel) -> After {
+    pub(crate) fn hear_gate(&mut self, channel: &mut Channel<'_>) -> After {
         match core::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Preparing(keeper) => self.hear_preparing(channel, keeper),
             Stage::Waiting(keeper) => self.hear_waiting(keeper),
@@ -29,7 +29,7 @@ impl Operation {
         After::Stay
     }
 
-    fn hear_preparing(&mut self, channel: &mut Channel, keeper: Keeper) {
+    fn hear_preparing(&mut self, channel: &mut Channel<'_>, keeper: Keeper) {
         match keeper.listen() {
             None => self.stage = Stage::Preparing(keeper),
             Some(Word::Ready) => {
@@ -42,7 +42,7 @@ impl Operation {
     }
 
     /// Hears what the init of a namespace says of itself.
-    pub(crate) fn hear_init(&mut self, channel: &mut Channel) -> After {
+    pub(crate) fn hear_init(&mut self, channel: &mut Channel<'_>) -> After {
         match core::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Preparing(keeper) => match self.tree.hear_init() {
                 Heard::Failed(failure) => self.fail(channel, failure),
@@ -64,7 +64,7 @@ impl Operation {
     /// is as little dumpable as the helper, and a `/proc` that hides others shows neither (`hidepid`).
     ///
     /// Whoever is let run has an init that ends with the helper.
-    fn announce(&mut self, channel: &mut Channel, keeper: Keeper) {
+    fn announce(&mut self, channel: &mut Channel<'_>, keeper: Keeper) {
         match self.tree.hear_init() {
             Heard::Ready => {}
             Heard::Nothing => {
@@ -73,7 +73,7 @@ impl Operation {
             }
             Heard::Failed(failure) => return self.fail(channel, failure),
         }
-        let Some(root) = identify(self.child, &self.helper, self.pidfd.as_ref()) else {
+        let Some(root) = identify::<S>(self.child, &self.helper, self.pidfd.as_ref()) else {
             // The gate closes with `keeper`: a child that cannot be named must not run.
             let subject = format!("/proc/{}/stat", self.child);
             return self.fail(channel, failure(Step::Gate, Errno::ENOENT, subject));
@@ -88,9 +88,8 @@ impl Operation {
     }
 
     /// The child is made, and nothing of the command runs yet: from now on the helper needs little.
-    fn arm(&self, channel: &mut Channel) {
-        raise_descriptor_limit();
-        let armour = armour::put_on(self.holders.as_fd());
+    fn arm(&self, channel: &mut Channel<'_>) {
+        let armour = S::put_on_armour(self.holders.as_fd());
         if self.wishes.hears_armour {
             channel.say(&Reply::Armour(armour));
         }
@@ -104,12 +103,12 @@ impl Operation {
         }
     }
 
-    fn hear_opened(&mut self, channel: &mut Channel, keeper: Keeper) {
+    fn hear_opened(&mut self, channel: &mut Channel<'_>, keeper: Keeper) {
         match keeper.listen() {
             None | Some(Word::Ready) => self.stage = Stage::Opened(keeper),
             Some(Word::Failed(failure)) => self.fail(channel, failure),
             // The socket ends by exec, and by death. The system marks which.
-            Some(Word::End) => match never_executed(self.child) {
+            Some(Word::End) => match never_executed::<S>(self.child) {
                 Some(true) => self.stage = Stage::Vanished,
                 Some(false) | None => {
                     self.stage = Stage::Running;
@@ -120,11 +119,11 @@ impl Operation {
     }
 
     /// The command did not start, and will not.
-    pub(super) fn fail(&mut self, channel: &mut Channel, failure: LaunchFailure) {
+    pub(super) fn fail(&mut self, channel: &mut Channel<'_>, failure: LaunchFailure) {
         channel.say(&Reply::LaunchFailed(failure.clone()));
         self.launch_failure = Some(failure);
         self.stage = Stage::Closed {
-            until: now_ms() + CLOSED_WAIT_MS,
+            until: now_ms::<S>() + CLOSED_WAIT_MS,
         };
     }
 }

@@ -7,10 +7,9 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use xioflow_facts::{each_process, runnable};
-use xioflow_sys::{
-    AsFd, OwnedFd, Signal, getrlimit, pidfd_open, pidfd_parent, pidfd_signal, setrlimit,
-};
+use xioflow_sys::{AsFd, OwnedFd, Signal, getrlimit, setrlimit};
+
+use crate::system::System;
 
 /// So many at once want the processor that the helper is kept from its work. More than any build has.
 const CROWD: u32 = 100;
@@ -20,8 +19,8 @@ const RLIMIT_NOFILE: u32 = 7;
 
 /// Whether that is so. Also because of others: then what follows is slower than it had to be, and
 /// as right.
-pub(super) fn is_crowded() -> bool {
-    runnable().is_some_and(|runnable| runnable > CROWD)
+pub(super) fn is_crowded<S: System>() -> bool {
+    S::runnable().is_some_and(|runnable| runnable > CROWD)
 }
 
 /// Makes room for a descriptor of everyone who is found. The command has been made by then, and has
@@ -40,40 +39,42 @@ pub(crate) fn raise_descriptor_limit() {
 ///
 /// Who is found has a parent whose number was certain when it was named: it is ours, or its
 /// pidfd shows after that that it was not waited for.
-pub(super) fn kill_everyone_below(
+pub(super) fn kill_everyone_below<S: System>(
     helper: u32,
     is_ours: impl Fn(u32) -> bool,
 ) -> Option<BTreeSet<u32>> {
-    let own = pidfd_open(helper).ok()?;
-    pidfd_parent(own.as_fd()).ok()?;
+    let own = S::pidfd_open(helper).ok()?;
+    S::pidfd_parent(own.as_fd()).ok()?;
     let mut found: BTreeMap<u32, OwnedFd> = BTreeMap::new();
     // Parents mostly have the lower number; where it is the other way round, the next look finds them.
-    let looked = each_process(|pid| {
+    let looked = S::each_process(|pid| {
         if pid != helper && !is_ours(pid) {
-            kill_if_below(pid, helper, &is_ours, &mut found);
+            kill_if_below::<S>(pid, helper, &is_ours, &mut found);
         }
     });
     looked.ok()?;
     Some(found.into_keys().collect())
 }
 
-fn kill_if_below(
+fn kill_if_below<S: System>(
     pid: u32,
     helper: u32,
     is_ours: impl Fn(u32) -> bool,
     found: &mut BTreeMap<u32, OwnedFd>,
 ) {
-    let Ok(pidfd) = pidfd_open(pid) else { return };
-    let Ok(parent) = pidfd_parent(pidfd.as_fd()) else {
+    let Ok(pidfd) = S::pidfd_open(pid) else {
+        return;
+    };
+    let Ok(parent) = S::pidfd_parent(pidfd.as_fd()) else {
         return;
     };
     let was_found = || {
         let known = found.get(&parent);
-        known.is_some_and(|known| pidfd_parent(known.as_fd()).is_ok())
+        known.is_some_and(|known| S::pidfd_parent(known.as_fd()).is_ok())
     };
     if parent == helper || is_ours(parent) || was_found() {
         // EPERM: those who refuse are told apart when nothing else moves.
-        let _sent = pidfd_signal(pidfd.as_fd(), Signal::KILL);
+        let _sent = S::pidfd_signal(pidfd.as_fd(), Signal::KILL);
         found.insert(pid, pidfd);
     }
 }

@@ -4,15 +4,16 @@
 use alloc::collections::BTreeSet;
 use core::time::Duration;
 
-use xioflow_facts::{CannotTell, Listing, descendants, descendants_adopted};
+use xioflow_facts::{CannotTell, Listing};
 use xioflow_protocol::{Exit, Identity, PidNamespace};
-use xioflow_sys::{AsFd, OwnedFd, end_of_status, pidfd_open, pidfd_status};
+use xioflow_sys::{AsFd, OwnedFd, end_of_status};
 
 use super::{Tree, end_of_look};
 use crate::namespace::{Heard, Namespace};
 use crate::reap;
+use crate::system::System;
 
-impl Tree {
+impl<S: System> Tree<S> {
     /// The namespace, if the tree has one of its own.
     pub(crate) const fn namespace(&self) -> Option<&Namespace> {
         self.namespace.as_ref()
@@ -27,7 +28,7 @@ impl Tree {
 
     /// The namespace as it is recorded.
     pub(crate) fn described_namespace(&self, helper: &Identity) -> Option<PidNamespace> {
-        self.namespace()?.described(helper)
+        self.namespace()?.described::<S>(helper)
     }
 
     /// Everybody in the tree but those in these groups, as far as they are found by then.
@@ -37,8 +38,8 @@ impl Tree {
         until: Duration,
     ) -> Result<Listing, CannotTell> {
         let init = self.init();
-        let mut listing = descendants_adopted(self.helper.pid, init, groups, Some(until))?;
-        self.helper.add_unlisted(&mut listing, groups);
+        let mut listing = S::descendants(self.helper.pid, init, groups, Some(until))?;
+        self.helper.add_unlisted::<S>(&mut listing, groups);
         listing
             .processes
             .retain(|process| Some(process.pid) != init);
@@ -49,7 +50,7 @@ impl Tree {
 
     /// Everybody in the tree, as far as they are found in the time of one look.
     pub(super) fn members(&self) -> Result<Listing, CannotTell> {
-        self.members_outside(&BTreeSet::new(), end_of_look())
+        self.members_outside(&BTreeSet::new(), end_of_look::<S>())
     }
 
     /// Everybody in the tree; where nobody of it is left and its init still is, that one: somebody who came in
@@ -57,7 +58,7 @@ impl Tree {
     pub(super) fn left(&self) -> Result<Listing, CannotTell> {
         let mut listing = self.members()?;
         if listing.processes.is_empty() && listing.hidden.is_empty() {
-            listing = descendants(self.helper.pid)?;
+            listing = S::descendants(self.helper.pid, None, &BTreeSet::new(), None)?;
         }
         Ok(listing)
     }
@@ -75,19 +76,19 @@ impl Tree {
         if self.root_exit.is_none() || namespace.is_dismissed() {
             return;
         }
-        if self.helper.children() == [namespace.init().number()] {
+        if self.helper.children::<S>() == [namespace.init().number()] {
             namespace.dismiss();
         }
     }
 
     /// Holds on to one who outlived the root: nobody here waits for it, so its end is asked for afterwards.
     pub(super) fn hold(&self, pid: u32) -> Option<OwnedFd> {
-        self.namespace().and_then(|_| pidfd_open(pid).ok())
+        self.namespace().and_then(|_| S::pidfd_open(pid).ok())
     }
 }
 
 /// How a process ended that somebody else has waited for, where the kernel tells (Linux 6.15).
-pub(super) fn end_by_pidfd(pidfd: &OwnedFd) -> Option<Exit> {
-    let status = pidfd_status(pidfd.as_fd()).ok().flatten()?;
+pub(super) fn end_by_pidfd<S: System>(pidfd: &OwnedFd) -> Option<Exit> {
+    let status = S::pidfd_status(pidfd.as_fd()).ok().flatten()?;
     Some(reap::exit(end_of_status(status)))
 }

@@ -11,15 +11,13 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use xioflow_protocol::Exit;
-use xioflow_sys::{
-    AsFd, Clock, GroupId, OwnedFd, Pid, Signal, group_of, kill, kill_group, now, pidfd_open,
-    pidfd_signal_group, session_of, set_real_time,
-};
+use xioflow_sys::{AsFd, Clock, GroupId, OwnedFd, Pid, Signal};
 
 use super::crowd::{is_crowded, kill_everyone_below};
 use super::{Tree, end_of_look};
 use crate::authority;
 use crate::reap::{Left, childless, harvest, has_ended, take, take_seen};
+use crate::system::System;
 use crate::targets::{Reached, Sent, Target, plan};
 
 /// How many newcomers of one sweep are asked for their group. One answer may end a whole group at
@@ -79,11 +77,11 @@ impl Collected {
     }
 }
 
-impl Tree {
+impl<S: System> Tree<S> {
     /// Waits for those who have ended.
     pub(crate) fn collect(&mut self) -> Collected {
         let mut collected = Collected::default();
-        collected.left = harvest(|pid, exit| collected.note(self.note_end(pid, exit), exit));
+        collected.left = harvest::<S>(|pid, exit| collected.note(self.note_end(pid, exit), exit));
         collected
     }
 
@@ -102,7 +100,7 @@ impl Tree {
             self.let_go(&mut collected);
         }
         if self.killing.dying.is_empty() {
-            match childless() {
+            match childless::<S>() {
                 true => collected.left = Left::Nothing,
                 // Someone came up since the last sweep.
                 false => collected.others = true,
@@ -118,7 +116,7 @@ impl Tree {
                 self.killing.dying.remove(&pid);
                 collected.note(is_root, exit);
             }
-        } else if has_ended(child) {
+        } else if has_ended::<S>(child) {
             self.killing.dying.remove(&pid);
             self.killing.held.insert(pid);
             self.killing.in_vain = 0;
@@ -139,11 +137,11 @@ impl Tree {
     /// ended. The number of one that has a name is looked up before it is free.
     fn take(&mut self, child: Pid) -> Option<(bool, Exit)> {
         if !self.is_named(child.number()) {
-            let exit = take(child)?;
+            let exit = take::<S>(child)?;
             return Some((self.note_end(child.number(), exit), exit));
         }
         let mut noted = None;
-        take_seen(child, |exit| {
+        take_seen::<S>(child, |exit| {
             noted = Some((self.note_end(child.number(), exit), exit));
         });
         noted
@@ -152,12 +150,12 @@ impl Tree {
     /// Begins to kill. Says how many processes and groups it began with.
     pub(crate) fn kill(&mut self) -> u32 {
         if self.last_signal.is_none() {
-            self.is_crowded = is_crowded();
+            self.is_crowded = is_crowded::<S>();
         }
         self.last_signal = Some(Signal::KILL.number());
         self.killing = Killing::default();
         if let Some(namespace) = &self.namespace {
-            return u32::from(namespace.kill());
+            return u32::from(namespace.kill::<S>());
         }
         let reached = u32::from(self.kill_root_group()) + self.sweep_children();
         if self.is_crowded {
@@ -171,11 +169,11 @@ impl Tree {
     fn kill_root_group(&self) -> bool {
         let by_number = || match (self.root_exit, GroupId::new(self.root.number())) {
             // The root leads its group and was not waited for, so the number is its group's.
-            (None, Some(group)) => kill_group(group, Signal::KILL).is_ok(),
+            (None, Some(group)) => S::kill_group(group, Signal::KILL).is_ok(),
             (Some(_), _) | (None, None) => false,
         };
         match &self.root_pidfd {
-            Some(pidfd) if pidfd_signal_group(pidfd.as_fd(), Signal::KILL).is_ok() => true,
+            Some(pidfd) if S::pidfd_signal_group(pidfd.as_fd(), Signal::KILL).is_ok() => true,
             Some(_) | None => by_number(),
         }
     }
@@ -205,13 +203,13 @@ impl Tree {
     fn begin_fight(&mut self) {
         // Those who fork want the processor as well. Without the privilege the helper has its turn
         // among them, so what is done for each of them must be little.
-        let _raised = set_real_time();
+        let _raised = S::set_real_time();
         self.killing.fights = true;
     }
 
     /// The last of the list came last, and is the likeliest to move on.
     fn sweep_children(&mut self) -> u32 {
-        let found = self.helper.children();
+        let found = self.helper.children::<S>();
         self.killing.found = found.len();
         self.killing.reaped = 0;
         let mut groups = BTreeSet::new();
@@ -221,14 +219,14 @@ impl Tree {
             if is_held || !self.killing.dying.insert(pid.number()) {
                 continue;
             }
-            let killed = kill(pid, Signal::KILL).is_ok();
-            reached += u32::from(killed || authority::overrule(pid, &[Signal::KILL]));
+            let killed = S::kill(pid, Signal::KILL).is_ok();
+            reached += u32::from(killed || authority::overrule::<S>(pid, &[Signal::KILL]));
             if self.killing.below.contains(&pid.number()) {
                 continue;
             }
             if asked < GROUPS_ASKED_MAX {
                 asked += 1;
-                lived |= !has_ended(pid);
+                lived |= !has_ended::<S>(pid);
                 reached += u32::from(self.kill_group_of(pid, &mut groups));
             }
         }
@@ -237,11 +235,11 @@ impl Tree {
     }
 
     fn kill_group_of(&self, child: Pid, done: &mut BTreeSet<GroupId>) -> bool {
-        let (Some(group), Some(session)) = (group_of(child), session_of(child)) else {
+        let (Some(group), Some(session)) = (S::group_of(child), S::session_of(child)) else {
             return false;
         };
         match self.helper.whole_group_of(group, session) {
-            Some(group) if done.insert(group) => kill_group(group, Signal::KILL).is_ok(),
+            Some(group) if done.insert(group) => S::kill_group(group, Signal::KILL).is_ok(),
             Some(_) | None => false,
         }
     }
@@ -249,7 +247,7 @@ impl Tree {
     fn fight(&mut self) {
         let killing = &self.killing;
         let is_ours = |pid| killing.dying.contains(&pid) || killing.held.contains(&pid);
-        match kill_everyone_below(self.helper.pid, is_ours) {
+        match kill_everyone_below::<S>(self.helper.pid, is_ours) {
             Some(below) => self.killing.below = below,
             None => drop(self.kill_listed()),
         }
@@ -273,12 +271,12 @@ impl Tree {
 
     /// Kills everyone who is found by name and start time. Says whether all of them refuse.
     fn kill_listed(&self) -> bool {
-        let until = end_of_look();
+        let until = end_of_look::<S>();
         // Of a look that was cut short nothing follows about those it has not come to.
         let mut is_whole = true;
         let targets = match self.members_outside(&BTreeSet::new(), until) {
             Ok(listing) => {
-                is_whole = now(Clock::Monotonic) < until;
+                is_whole = S::now(Clock::Monotonic) < until;
                 let hidden = listing.hidden.iter();
                 let mut targets = plan(self.helper, &listing.processes);
                 targets.extend(hidden.filter_map(|process| self.helper.hidden_target(process)));
@@ -286,7 +284,7 @@ impl Tree {
             }
             Err(_) => self.children_outside(&Reached::default()),
         };
-        let refuse = |target: &Target| target.send(Signal::KILL) == Sent::Denied;
+        let refuse = |target: &Target| target.send::<S>(Signal::KILL) == Sent::Denied;
         // Every one of them is sent it, whatever the others do.
         let refusing = targets.iter().filter(|&target| refuse(target)).count();
         let all_refuse = refusing > 0 && refusing == targets.len();
@@ -305,7 +303,7 @@ impl Tree {
     pub(crate) fn harbinger(&self) -> Option<OwnedFd> {
         let dying = &self.killing.dying;
         let pid = dying.iter().nth(dying.len() / 2)?;
-        pidfd_open(*pid).ok()
+        S::pidfd_open(*pid).ok()
     }
 
     /// Notes that a child was waited for.
