@@ -9,6 +9,7 @@ use crate::hierarchy::{Hierarchy, locate};
 use crate::host::Host;
 use crate::membership::{self, Membership};
 use crate::mountinfo;
+use crate::name::HOST;
 use crate::own_group::OwnGroup;
 use crate::verdict::{Verdict, judge};
 
@@ -17,7 +18,8 @@ use crate::verdict::{Verdict, judge};
 pub struct Delegation {
     /// Which hierarchies are mounted; null when that could not be learned.
     pub hierarchy: Option<Hierarchy>,
-    /// The own group in version 2; null when there is none or it is not visible.
+    /// The own group in version 2, or the one above when it is a `xioflow-host`; null when there is
+    /// none or it is not visible.
     pub own: Option<OwnGroup>,
     /// What a remedy depends on.
     pub host: Host,
@@ -37,6 +39,7 @@ pub fn delegation() -> Delegation {
 fn examine(proc_self: &Path, host: Host) -> Delegation {
     match read_sources(proc_self) {
         Ok((membership, mounts)) => {
+            let membership = above_host(membership);
             let (hierarchy, place) = locate(&membership, &mounts);
             let own_path = membership.unified;
             let own = place
@@ -60,6 +63,15 @@ fn examine(proc_self: &Path, host: Host) -> Delegation {
             }
         }
     }
+}
+
+/// The group that was delegated is the one above, where a supervisor moved the caller down.
+fn above_host(mut membership: Membership) -> Membership {
+    let own = membership.unified.as_deref();
+    if own.and_then(Path::file_name) == Some(HOST.as_ref()) {
+        membership.unified = own.and_then(Path::parent).map(Path::to_owned);
+    }
+    membership
 }
 
 type Unreadable = (PathBuf, Option<i32>);

@@ -44,6 +44,17 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// The command that mends it, if there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Partial { remedy, .. } | Self::Missing { remedy, .. } => remedy.as_deref(),
+            Self::Ready { .. } | Self::CannotTell { .. } => None,
+        }
+    }
+}
+
 /// Something that a delegated group lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortfall {
