@@ -139,6 +139,7 @@ fn command(asked: operation::Command) -> Command {
         .driver(match asked.driver {
             operation::Driver::Auto => Driver::Auto,
             operation::Driver::Reaper => Driver::Reaper,
+            operation::Driver::Cgroup => Driver::ControlGroup,
             operation::Driver::Pidns => Driver::PidNamespace,
         });
     if let Some(cwd) = asked.cwd {

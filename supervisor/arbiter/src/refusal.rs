@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{
-    AdjudicateError, ArbiterError, ExecuteError, NotActive, OutputError, PruneError, RunError,
-    StoredError, namespace_remedy,
+    AdjudicateError, ArbiterError, ExecuteError, GroupRefused, NotActive, OutputError, PruneError,
+    RunError, StoredError, namespace_remedy,
 };
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -142,6 +142,14 @@ pub(crate) fn of_not_subscribed(why: &NotSubscribed) -> Fault {
 }
 
 /// Why an operation has no result.
+fn of_groups(refusal: &GroupRefused, error: &ExecuteError) -> Fault {
+    let fault = refused(kind::GROUP_REFUSED, error).about("problem", refusal.problem.as_str());
+    match &refusal.remedy {
+        Some(remedy) => fault.about("remedy", remedy.as_str()).hint(remedy),
+        None => fault,
+    }
+}
+
 pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
     match error {
         ExecuteError::Invalid(_)
@@ -210,6 +218,7 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
             .about("why", why.as_str())
             .about("remedy", remedy.as_str())
             .hint(remedy.as_str()),
+        ExecuteError::GroupRefused(refusal) => of_groups(refusal, error),
         ExecuteError::System { .. } => of_system(error),
         ExecuteError::Commit(commit) => of_commit(commit, error),
         ExecuteError::Read(_) | ExecuteError::Stored(_) => refused(kind::JOURNAL_UNREADABLE, error),

@@ -291,6 +291,13 @@ impl From<ExecuteError> for Failure {
             ExecuteError::LimitsRefused { remedy, .. } => {
                 Self::of(kind::LIMITS_REFUSED, Code::Unavailable, &error).hint(remedy)
             }
+            ExecuteError::GroupRefused(refusal) => {
+                let failure = Self::of(kind::GROUP_REFUSED, Code::Unavailable, &error);
+                match &refusal.remedy {
+                    Some(remedy) => failure.hint(remedy),
+                    None => failure,
+                }
+            }
             ExecuteError::System { .. } => Self::of("system", Code::Internal, &error),
             ExecuteError::Commit(commit) => commit_failure(commit, &error),
             ExecuteError::Read(_) | ExecuteError::Stored(_) => {

@@ -20,6 +20,7 @@ use crate::command::Command;
 use crate::control::Wish;
 use crate::error::{ArbiterError, DomainError, ExecuteError, NotActive, RunError};
 use crate::flight::{Flight, Flights, InFlight};
+use crate::groups::Groups;
 use crate::helper::{HelperPatience, Helpers};
 use crate::operation::{Attachment, Membership, OperationBuilder};
 use crate::output::{ArtifactBytes, Artifacts, OutputError, OutputReader};
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) flights: Flights,
     pub(crate) unrecorded: Unrecorded,
     pub(crate) helpers: Helpers,
+    pub(crate) groups: Groups,
     pub(crate) adopts_orphans: bool,
     pub(crate) patience: HelperPatience,
     /// Whether the limit of the artifacts folder was set by the host, so that old output goes for new.

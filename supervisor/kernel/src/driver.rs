@@ -9,14 +9,21 @@ use crate::result::Scope;
 /// In what the tree of a command is held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Driver {
-    /// What this release holds trees in unless it is told otherwise: [`Driver::Reaper`].
+    /// What this host gives: [`Driver::ControlGroup`] where the group of the domain's owner is delegated, else
+    /// [`Driver::Reaper`]. The result says which.
     #[default]
     #[serde(rename = "auto")]
     Auto,
     /// A helper that adopts every orphan.
     #[serde(rename = "reaper")]
     Reaper,
-    /// The same, and a pid namespace of its own: with its helper the kernel ends all of it, so nothing lives even
+    /// The same, and a control group of its own, below that of the domain's owner: one write ends all of it, its
+    /// being empty is one more proof, and what is left when supervisor and helper are killed at once is found
+    /// by recovery. Where none can be made the launch is refused
+    /// ([`ExecuteError::GroupRefused`](crate::ExecuteError::GroupRefused)).
+    #[serde(rename = "cgroup")]
+    ControlGroup,
+    /// As [`Driver::Reaper`], and a pid namespace of its own: with its helper the kernel ends all of it, so nothing lives even
     /// when supervisor and helper are killed at once, pid_namespaces(7).
     ///
     /// The command sees other process ids. Where the supervisor has no privilege a user namespace comes
@@ -33,16 +40,27 @@ impl Driver {
         match self {
             Self::Auto => "auto",
             Self::Reaper => "reaper",
+            Self::ControlGroup => "cgroup",
             Self::PidNamespace => "pidns",
         }
     }
 
-    /// Which one holds where this one is asked for; never [`Driver::Auto`].
+    /// Which one holds where this one is asked for, with a control group or without; never [`Driver::Auto`].
     #[must_use]
-    pub const fn resolved(self) -> Self {
+    pub const fn resolved(self, in_group: bool) -> Self {
+        match (self, in_group) {
+            (Self::PidNamespace, _) => Self::PidNamespace,
+            (Self::ControlGroup, _) | (Self::Auto, true) => Self::ControlGroup,
+            (Self::Auto, false) | (Self::Reaper, _) => Self::Reaper,
+        }
+    }
+
+    /// Whether a control group of its own belongs to it.
+    pub(crate) const fn group(self) -> GroupUse {
         match self {
-            Self::Auto | Self::Reaper => Self::Reaper,
-            Self::PidNamespace => Self::PidNamespace,
+            Self::Reaper => GroupUse::None,
+            Self::Auto | Self::PidNamespace => GroupUse::WhereThereIs,
+            Self::ControlGroup => GroupUse::Required,
         }
     }
 
@@ -50,16 +68,28 @@ impl Driver {
     pub(crate) const fn scope(self) -> Scope {
         match self {
             Self::Auto | Self::Reaper => Scope::SubreaperTree,
+            Self::ControlGroup => Scope::ContainmentCgroup,
             Self::PidNamespace => Scope::PidNamespace,
         }
     }
 
     pub(crate) const fn containment(self) -> Containment {
         match self {
-            Self::Auto | Self::Reaper => Containment::Subreaper,
+            Self::Auto | Self::Reaper | Self::ControlGroup => Containment::Subreaper,
             Self::PidNamespace => Containment::PidNamespace,
         }
     }
+}
+
+/// What a driver has to do with control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupUse {
+    /// None is made.
+    None,
+    /// One is made where the host has it.
+    WhereThereIs,
+    /// Without one nothing runs.
+    Required,
 }
 
 impl std::fmt::Display for Driver {
@@ -116,10 +146,25 @@ mod tests {
 
     #[test]
     fn its_name_is_the_one_that_is_written() {
-        for driver in [Driver::Auto, Driver::Reaper, Driver::PidNamespace] {
+        for driver in [
+            Driver::Auto,
+            Driver::Reaper,
+            Driver::ControlGroup,
+            Driver::PidNamespace,
+        ] {
             let written = serde_json::to_value(driver).unwrap();
             assert_eq!(written, driver.as_str());
-            assert_ne!(driver.resolved(), Driver::Auto);
+            assert_ne!(driver.resolved(true), Driver::Auto);
+            assert_ne!(driver.resolved(false), Driver::Auto);
+        }
+    }
+
+    #[test]
+    fn a_group_makes_a_difference_to_auto_alone() {
+        let both = |driver: Driver| [driver.resolved(false), driver.resolved(true)];
+        assert_eq!(both(Driver::Auto), [Driver::Reaper, Driver::ControlGroup]);
+        for driver in [Driver::Reaper, Driver::ControlGroup, Driver::PidNamespace] {
+            assert_eq!(both(driver), [driver; 2]);
         }
     }
 

@@ -10,6 +10,7 @@ use xioflow_journal::{CommitError, OpenError, OperationStatus, ReadError, Reject
 
 use crate::command::InvalidCommand;
 use crate::driver::Driver;
+use crate::groups::GroupRefused;
 use crate::helper::{LinkError, LocateError};
 use crate::limits::InvalidLimits;
 use crate::operation::StoredError;
@@ -214,6 +215,10 @@ pub enum ExecuteError {
         /// What somebody can do about it.
         remedy: String,
     },
+    /// There is no control group that the operation could be held in, and it must have one. Nothing ran, and the id
+    /// is still free.
+    #[error("no control group can be had for it: {0}; nothing ran and nothing was recorded")]
+    GroupRefused(GroupRefused),
     /// The system refused something that a launch needs. Nothing ran.
     #[error("failed to {act}; nothing ran and nothing was recorded")]
     System {

@@ -66,6 +66,7 @@ mod environment;
 mod error;
 mod fingerprint;
 mod flight;
+mod groups;
 mod guidance;
 mod helper;
 #[cfg_attr(
@@ -115,6 +116,7 @@ pub use error::{
     TIMEOUT_MAX,
 };
 pub use flight::InFlight;
+pub use groups::GroupRefused;
 pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
     find_helper,

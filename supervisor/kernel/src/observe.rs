@@ -285,6 +285,9 @@ mod tests {
             command_fingerprint: None,
             namespaces: own_namespaces(),
             pid_namespace: None,
+            cgroup_path: None,
+            cgroup_id: None,
+            cgroup_namespace: None,
         }
     }
 

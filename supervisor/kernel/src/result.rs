@@ -38,6 +38,9 @@ pub enum Scope {
     /// The tree had a pid namespace of its own, whose init has ended: by then the kernel has ended and
     /// waited for everybody in it, pid_namespaces(7).
     PidNamespace,
+    /// The tree had a control group of its own, and the kernel says that nobody is in it any more (`populated 0`).
+    /// Where its helper lived to see the end, that had no child left either.
+    ContainmentCgroup,
     /// Only the command itself is known.
     DirectChild,
     /// Nothing can be said.
@@ -160,6 +163,16 @@ pub struct ProcessIdentity {
     /// identity of a helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<TreeNamespace>,
+    /// The control group that its tree was given for its own, as a path of the supervisor's mount namespace; null
+    /// where it was given none, and in the identity of a helper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_path: Option<String>,
+    /// The id of that group: the inode of its directory, which the kernel gives no other group of this boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_id: Option<u64>,
+    /// The inode of the control group namespace that the path is of; null where the system did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_namespace: Option<u64>,
 }
 
 /// A pid namespace that holds the tree of one command.

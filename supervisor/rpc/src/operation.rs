@@ -116,12 +116,14 @@ pub struct Command {
 #[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// What the arbiter's release takes for it: `reaper` in this one.
+    /// What the arbiter's host gives: `cgroup` where its control group is delegated, else `reaper`.
     #[default]
     Auto,
     /// A helper that adopts every orphan.
     Reaper,
-    /// The same, and a pid namespace of its own.
+    /// The same, and a control group of its own, below the arbiter's.
+    Cgroup,
+    /// As `reaper`, and a pid namespace of its own.
     Pidns,
 }
 

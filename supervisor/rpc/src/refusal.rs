@@ -200,6 +200,9 @@ pub mod kind {
         DRIVER_REFUSED = "driver_refused";
         /// This host cannot enforce a limit as it was asked for; nothing ran. Subject: `limit`, `why`, `remedy`.
         LIMITS_REFUSED = "limits_refused";
+        /// No control group can be had that the operation must be held in; nothing is recorded. It is the arbiter's group
+        /// that counts. Subject: `problem`, and `remedy` where there is one.
+        GROUP_REFUSED = "group_refused";
         /// The system refused something. Subject: `errno` where there is one.
         SYSTEM = "system";
         /// The arbiter has lost the domain to another owner, or its lock file was replaced. It ends.

@@ -113,6 +113,9 @@ fn recorded_as(identity: &Identity) -> ProcessIdentity {
         command_fingerprint: None,
         namespaces: None,
         pid_namespace: None,
+        cgroup_path: None,
+        cgroup_id: None,
+        cgroup_namespace: None,
     }
 }
 

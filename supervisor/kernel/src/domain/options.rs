@@ -14,6 +14,7 @@ use crate::admission::Leases;
 use crate::backend::Backend;
 use crate::error::{DomainError, ExecuteError};
 use crate::flight::Flights;
+use crate::groups::Groups;
 use crate::helper::{HelperPatience, Helpers, find_helper};
 use crate::leases::LeaseTable;
 use crate::observe;
@@ -296,6 +297,7 @@ impl DomainOptions {
             flights: Flights::default(),
             unrecorded: Unrecorded::default(),
             helpers,
+            groups: Groups::default(),
             adopts_orphans: self.adopt_orphans,
             patience: self.patience,
             has_quota: self.max_artifact_bytes.is_some(),

@@ -114,6 +114,8 @@ pub(super) fn launch(
     if let Some(failure) = gone_folder(&admitted.folder) {
         return record::failed_launch(inner, admitted, failure);
     }
+    let group = admitted.spec.command.driver.group();
+    (inner.groups.check(group)).map_err(ExecuteError::GroupRefused)?;
     let stdin = match open_stdin(&mut admitted, control) {
         Ok(stdin) => stdin,
         Err(NotOpened::Failed(error)) => {

@@ -106,7 +106,7 @@ pub(super) fn timed_out_before_launch(
 /// The result of an operation of which nothing has run.
 fn blank(admitted: &Admitted) -> OperationResult {
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
-    result.driver = Some(admitted.spec.command.driver.resolved());
+    result.driver = Some(admitted.spec.command.driver.resolved(false));
     result.no_new_privs = Some(admitted.spec.command.no_new_privs);
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
@@ -136,7 +136,7 @@ pub(super) fn finish(
     let mut result = settle(Facts {
         operation_id: &admitted.id,
         run_id: admitted.spec.membership.run_id(),
-        driver: admitted.spec.command.driver.resolved(),
+        driver: admitted.spec.command.driver.resolved(false),
         ending: &observed.ending,
         early_exit: observed.exit,
         running: observed.running,
@@ -402,6 +402,9 @@ pub(super) fn plain_identity(identity: &Identity) -> ProcessIdentity {
         command_fingerprint: None,
         namespaces: observe::own_namespaces(),
         pid_namespace: None,
+        cgroup_path: None,
+        cgroup_id: None,
+        cgroup_namespace: None,
     }
 }
 

@@ -27,6 +27,9 @@ fn leader() -> (Child, ProcessIdentity) {
         command_fingerprint: None,
         namespaces: None,
         pid_namespace: None,
+        cgroup_path: None,
+        cgroup_id: None,
+        cgroup_namespace: None,
     };
     (child, identity)
 }

@@ -230,7 +230,7 @@ impl Unfinished {
 pub(crate) enum Legible {
     No,
     Illegible,
-    Yes(ProcessIdentity),
+    Yes(Box<ProcessIdentity>),
 }
 
 impl Legible {
@@ -244,7 +244,7 @@ impl Legible {
 
     pub(crate) fn get(self) -> Option<ProcessIdentity> {
         match self {
-            Self::Yes(identity) => Some(identity),
+            Self::Yes(identity) => Some(*identity),
             Self::No | Self::Illegible => None,
         }
     }

@@ -11,6 +11,7 @@ use xioflow_rpc::refusal::{Fault, kind};
 
 use crate::adjudication::AdjudicateError;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
+use crate::groups::GroupRefused;
 use crate::prune::PruneError;
 use crate::result::OperationResult;
 
@@ -108,6 +109,11 @@ fn execute_error(fault: &Fault) -> Option<ExecuteError> {
             why: subject.text("why")?,
             remedy: subject.text("remedy")?,
         },
+        kind::GROUP_REFUSED => ExecuteError::GroupRefused(GroupRefused {
+            problem: subject.text("problem")?,
+            remedy: subject.text("remedy"),
+            of_arbiter: true,
+        }),
         kind::INVALID => ExecuteError::InvalidLease {
             lease: subject.text("lease")?,
         },

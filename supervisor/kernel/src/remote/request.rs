@@ -142,6 +142,7 @@ fn command(command: &Command) -> rpc::Command {
         driver: match command.driver {
             Driver::Auto => rpc::Driver::Auto,
             Driver::Reaper => rpc::Driver::Reaper,
+            Driver::ControlGroup => rpc::Driver::Cgroup,
             Driver::PidNamespace => rpc::Driver::Pidns,
         },
         stop_action: command.stop_action.as_ref().map(stop_action),

@@ -203,6 +203,9 @@ pub(crate) fn identity_of(pid: u32) -> ProcessIdentity {
         command_fingerprint: None,
         namespaces: None,
         pid_namespace: None,
+        cgroup_path: None,
+        cgroup_id: None,
+        cgroup_namespace: None,
     }
 }
 

@@ -85,6 +85,9 @@ fn gone() -> ProcessIdentity {
         command_fingerprint: None,
         namespaces: None,
         pid_namespace: None,
+        cgroup_path: None,
+        cgroup_id: None,
+        cgroup_namespace: None,
     }
 }
 

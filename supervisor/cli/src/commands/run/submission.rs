@@ -76,8 +76,8 @@ pub(super) fn command(args: &RunArgs) -> Result<Command, Failure> {
         .driver(match driver(args)? {
             Driver::Pidns => xioflow_kernel::Driver::PidNamespace,
             Driver::Reaper => xioflow_kernel::Driver::Reaper,
-            // That there are no control groups was said before.
-            Driver::Auto | Driver::Cgroup => xioflow_kernel::Driver::Auto,
+            Driver::Cgroup => xioflow_kernel::Driver::ControlGroup,
+            Driver::Auto => xioflow_kernel::Driver::Auto,
         });
     if let Some(script) = &args.stop_action {
         command = command.stop_action(stop_action(script, args));
@@ -102,8 +102,9 @@ fn driver(args: &RunArgs) -> Result<Driver, Failure> {
     };
     Driver::from_str(&name.to_string_lossy(), false).map_err(|_| {
         let message = format!("{DRIVER_VARIABLE} is no driver: {}", name.display());
-        Failure::new("usage", Code::Usage, message)
-            .hint("it is one of auto, reaper, pidns; `xioflow run --help` says what they are")
+        Failure::new("usage", Code::Usage, message).hint(
+            "it is one of auto, reaper, cgroup, pidns; `xioflow run --help` says what they are",
+        )
     })
 }
 
