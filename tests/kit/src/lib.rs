@@ -6,6 +6,7 @@
 //! A [`Holder`] is the real helper at the other end of a socket, for tests that speak frames.
 //! For runners, which execute each case in a process of its own, a [`Place`] has the programs for each user, and
 //! [`orphans`] names what cases leave.
+//! A [`Delegated`] place is a control group of the test's own, in which xioflow makes groups.
 //! [`Chance`] chooses from a seed that is printed; [`strace`] says whether there is one.
 //!
 //! ```no_run
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod chance;
+pub mod delegated;
 mod holder;
 mod leftovers;
 pub mod namespace;
@@ -33,6 +35,7 @@ mod terminal;
 pub mod wait;
 
 pub use chance::Chance;
+pub use delegated::Delegated;
 pub use holder::{Holder, Order, Received};
 pub use place::Place;
 pub use run::{Finished, Run, Started};

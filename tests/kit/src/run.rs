@@ -30,6 +30,7 @@ const WORD_SHOWN_MAX: usize = 200;
 pub struct Run<'a> {
     stage: &'a Stage,
     command: Command,
+    user: Option<u32>,
     deadline: Duration,
     stdin: Option<Vec<u8>>,
 }
@@ -37,7 +38,25 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// A run as another user, or as the one who runs the tests.
     pub(crate) fn new(stage: &'a Stage, program: OsString, user: Option<u32>) -> Self {
-        let mut command = with_default_signals(program);
+        Self::of(stage, with_default_signals(program), user)
+    }
+
+    /// A run in a control group, as the stage's user, who may not enter it from where the tests run. So a shell does,
+    /// which then becomes that user and the program.
+    pub(crate) fn in_group(stage: &'a Stage, program: OsString, group: &Path) -> Self {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", r#"echo 0 >"$0" && exec "$@""#]);
+        command.arg(group.join("cgroup.procs"));
+        if let Some(id) = stage.user_id() {
+            command.arg("setpriv").arg("--clear-groups");
+            command.args([format!("--reuid={id}"), format!("--regid={id}")]);
+        }
+        let inner = with_default_signals(program);
+        command.arg(inner.get_program()).args(inner.get_args());
+        Self::of(stage, command, None)
+    }
+
+    fn of(stage: &'a Stage, mut command: Command, user: Option<u32>) -> Self {
         command
             .env_clear()
             .envs(stage.environment())
@@ -49,6 +68,7 @@ impl<'a> Run<'a> {
         Self {
             stage,
             command,
+            user,
             deadline: Deadline::USUAL,
             stdin: None,
         }
@@ -126,7 +146,7 @@ impl<'a> Run<'a> {
         command.env_clear();
         let set = |(name, value): (_, Option<_>)| Some((name, value?));
         command.envs(self.command.get_envs().filter_map(set));
-        if let Some(id) = self.stage.user_id() {
+        if let Some(id) = self.user {
             command.uid(id).gid(id);
         }
         command.stdin(copy()).stdout(copy()).stderr(copy());

@@ -12,9 +12,10 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::leftovers::{self, Leftover};
 use rustix::process::Signal;
 
+use crate::delegated;
+use crate::leftovers::{self, Leftover};
 use crate::run::Run;
 use crate::wait::{self, Deadline};
 
@@ -36,13 +37,14 @@ pub const PROGRAMS: [&str; 5] = [
 ];
 
 /// A private folder, the project's programs, a hermetic environment, and a check on drop that
-/// no process, mount or file of it is left.
+/// no process, mount, control group or file of it is left.
 #[derive(Debug)]
 pub struct Stage {
     root: PathBuf,
     nonce: String,
     ordinary: bool,
     watched: Mutex<Vec<u32>>,
+    groups: Mutex<Vec<PathBuf>>,
 }
 
 impl Stage {
@@ -81,6 +83,7 @@ impl Stage {
             nonce,
             ordinary,
             watched: Mutex::default(),
+            groups: Mutex::default(),
         };
         for folder in ["bin", "home", "tmp", "work"] {
             fs::create_dir(stage.root().join(folder)).expect("a folder in the stage");
@@ -258,6 +261,18 @@ impl Stage {
             .extend_from_slice(pids);
     }
 
+    /// Has the stage end what is in a control group and remove it, at its end.
+    pub(crate) fn remove_group_at_end(&self, directory: &Path) {
+        let mut groups = self.groups.lock().expect("no panic inside");
+        groups.push(directory.to_owned());
+    }
+
+    /// The name of its folder, which no other stage has.
+    pub(crate) fn unique_name(&self) -> String {
+        let name = self.root.file_name().expect("the folder has a name");
+        name.to_string_lossy().into_owned()
+    }
+
     /// Waits for a fixture's ready file, and has the stage watch the pids in it.
     ///
     /// # Panics
@@ -347,6 +362,8 @@ impl Stage {
                 .map(|point| format!("mount {point}")),
         );
         leftovers::kill(&lasting);
+        let groups = self.groups.lock().expect("no panic inside");
+        names.extend(groups.iter().flat_map(|group| delegated::remove(group)));
         names
     }
 }

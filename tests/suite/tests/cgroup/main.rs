@@ -1,0 +1,3 @@
+//! Operations in control groups of their own, in a place that was delegated for the test.
+
+mod place;
