@@ -1,8 +1,12 @@
 //! What limits have done: the counters of `memory.events` and `pids.events`, and whose limit it was.
 //!
-//! Pure. Neighbours: `leaf` reads the files, `events` says when they change.
+//! Judging is pure. Neighbours: `leaf` asks, `events` says when the files change.
 
+use crate::directory::Directory;
+use crate::error::GroupError;
 use crate::flat;
+use crate::mountinfo::MountOptions;
+use crate::nested;
 
 /// How often the limits of a leaf, or limits below or above it, came into play.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,11 +37,12 @@ pub struct MemoryCounters {
 /// Forks that were refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PidsCounters {
-    /// Refused in the leaf or below it. Before Linux 6.11 this counts forks of the group that met
-    /// any limit, also one above the leaf.
+    /// Refused in the leaf or below it. Before Linux 6.11, and with the mount option
+    /// `pids_localevents`, this counts every refused fork, also for a limit above the leaf; groups
+    /// that the command has removed are not in it then.
     pub max: Option<u64>,
-    /// Refused because of the leaf's own limit (`pids.events.local`, since Linux 6.11); null where
-    /// the kernel does not tell that apart.
+    /// Refused because of the leaf's own limit (`pids.events.local`); null where the kernel does not
+    /// tell that apart.
     pub own_max: Option<u64>,
 }
 
@@ -67,6 +72,21 @@ impl MemoryCounters {
 }
 
 impl Counters {
+    pub(crate) fn observe(leaf: &Directory, options: MountOptions) -> Result<Self, GroupError> {
+        let memory = |file: &str| {
+            let text = leaf.read_if_there(file)?;
+            Ok::<_, GroupError>(
+                text.map(|text| MemoryCounters::parse(&text))
+                    .unwrap_or_default(),
+            )
+        };
+        Ok(Self {
+            memory: memory("memory.events")?,
+            memory_own: memory("memory.events.local")?,
+            pids: PidsCounters::observe(leaf, options)?,
+        })
+    }
+
     /// Whether a process of the leaf was killed for want of memory, and whose limit it was.
     /// Null when none was, or when nobody counted.
     ///
@@ -74,7 +94,10 @@ impl Counters {
     /// excess in the leaf or below it comes from above.
     #[must_use]
     pub fn out_of_memory(&self) -> Option<OutOfMemory> {
-        if self.memory.oom_kill.unwrap_or(0) == 0 {
+        // With the mount option `memory_localevents` kills below the leaf are not counted in it, but
+        // that of the whole group is.
+        let kills = [self.memory.oom_kill, self.memory.oom_group_kill];
+        if kills.iter().all(|count| count.unwrap_or(0) == 0) {
             return None;
         }
         let verdict = match (self.memory_own.oom, self.memory.oom) {
@@ -88,6 +111,23 @@ impl Counters {
 }
 
 impl PidsCounters {
+    fn observe(leaf: &Directory, options: MountOptions) -> Result<Self, GroupError> {
+        let own_max = max(leaf, "pids.events.local")?.filter(|_| !options.pids_localevents);
+        let mut counted = max(leaf, "pids.events")?;
+        if own_max.is_none() && counted.is_some() {
+            let mut sum = 0;
+            nested::visit(leaf, |group| {
+                sum += max(group, "pids.events")?.unwrap_or(0);
+                Ok(())
+            })?;
+            counted = Some(sum);
+        }
+        Ok(Self {
+            max: counted,
+            own_max,
+        })
+    }
+
     /// Whether the leaf's own `pids.max` refused a fork; null when that cannot be told.
     ///
     /// `peak` is [`pids.peak`](crate::Usage::pids_peak): a limit that was never reached refused
@@ -103,8 +143,15 @@ impl PidsCounters {
     }
 }
 
+fn max(group: &Directory, file: &str) -> Result<Option<u64>, GroupError> {
+    let text = group.read_if_there(file)?;
+    Ok(text.and_then(|text| flat::number(&text, "max")))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn counted(own: &str, all: &str) -> Counters {
@@ -186,5 +233,52 @@ mod tests {
         );
         assert_eq!(counted(Some(3), None).own_limit_hit(16, None), None);
         assert_eq!(counted(None, None).own_limit_hit(16, Some(16)), None);
+    }
+
+    /// A leaf with a group in it, and the number of refused forks in the files of each.
+    fn fake(files: &[(&str, u64)]) -> (tempfile::TempDir, Directory) {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::create_dir(dir.path().join("nested")).expect("a fake group");
+        for (file, count) in files {
+            fs::write(dir.path().join(file), format!("max {count}\n")).expect("a fake file");
+        }
+        let leaf = Directory::open_plain(dir.path()).expect("a fake leaf");
+        (dir, leaf)
+    }
+
+    #[test]
+    fn an_old_kernel_counts_in_each_group_and_all_are_added() {
+        let (_dir, leaf) = fake(&[("pids.events", 1), ("nested/pids.events", 4)]);
+        let counters = Counters::observe(&leaf, MountOptions::default()).expect("counters");
+        assert_eq!((counters.pids.max, counters.pids.own_max), (Some(5), None));
+    }
+
+    #[test]
+    fn a_new_kernel_adds_by_itself() {
+        let files = [
+            ("pids.events", 5),
+            ("nested/pids.events", 4),
+            ("pids.events.local", 1),
+        ];
+        let (_dir, leaf) = fake(&files);
+        let counters = Counters::observe(&leaf, MountOptions::default()).expect("counters");
+        assert_eq!(
+            (counters.pids.max, counters.pids.own_max),
+            (Some(5), Some(1))
+        );
+
+        let as_before = MountOptions {
+            pids_localevents: true,
+            ..MountOptions::default()
+        };
+        let counters = Counters::observe(&leaf, as_before).expect("counters");
+        assert_eq!((counters.pids.max, counters.pids.own_max), (Some(9), None));
+    }
+
+    #[test]
+    fn without_the_controllers_nothing_is_counted() {
+        let (_dir, leaf) = fake(&[]);
+        let counters = Counters::observe(&leaf, MountOptions::default()).expect("counters");
+        assert_eq!(counters, Counters::default());
     }
 }

@@ -5,10 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::hierarchy::{Hierarchy, locate};
+use crate::hierarchy::{Hierarchy, Place, locate, locate_directory};
 use crate::host::Host;
 use crate::membership::{self, Membership};
-use crate::mountinfo;
+use crate::mountinfo::{self, Mount};
 use crate::name::HOST;
 use crate::own_group::OwnGroup;
 use crate::verdict::{Verdict, judge};
@@ -32,20 +32,34 @@ pub struct Delegation {
 /// The answer is of the moment: a process can be moved at any time.
 #[must_use]
 pub fn delegation() -> Delegation {
-    examine(Path::new("/proc/self"), Host::observe())
+    examine(Path::new("/proc/self"), Host::observe(), own_place)
 }
 
-/// The same with another folder in place of `/proc/self`.
-fn examine(proc_self: &Path, host: Host) -> Delegation {
+/// The same for a group that the caller names by its directory instead of its own.
+pub(crate) fn delegation_of(directory: &Path) -> Delegation {
+    let place = |_: &Membership, mounts: &[Mount]| locate_directory(directory, mounts);
+    examine(Path::new("/proc/self"), Host::observe(), place)
+}
+
+/// The own group, in the words of `delegation_of`.
+fn own_place(membership: &Membership, mounts: &[Mount]) -> Option<(PathBuf, Place)> {
+    let (_, place) = locate(membership, mounts);
+    membership.unified.clone().zip(place)
+}
+
+/// Looks with another folder in place of `/proc/self`.
+fn examine(
+    proc_self: &Path,
+    host: Host,
+    place: impl FnOnce(&Membership, &[Mount]) -> Option<(PathBuf, Place)>,
+) -> Delegation {
     match read_sources(proc_self) {
         Ok((membership, mounts)) => {
             let membership = above_host(membership);
-            let (hierarchy, place) = locate(&membership, &mounts);
-            let own_path = membership.unified;
-            let own = place
-                .zip(own_path.clone())
-                .map(|(place, path)| OwnGroup::observe(path, place));
-            let verdict = judge(&hierarchy, own_path.as_ref(), own.as_ref(), &host);
+            let (hierarchy, _) = locate(&membership, &mounts);
+            let own = place(&membership, &mounts);
+            let own = own.map(|(path, place)| OwnGroup::observe(path, place, &host));
+            let verdict = judge(&hierarchy, membership.unified.as_ref(), own.as_ref(), &host);
             Delegation {
                 hierarchy: Some(hierarchy),
                 own,
@@ -76,7 +90,7 @@ fn above_host(mut membership: Membership) -> Membership {
 
 type Unreadable = (PathBuf, Option<i32>);
 
-fn read_sources(proc_self: &Path) -> Result<(Membership, Vec<mountinfo::Mount>), Unreadable> {
+fn read_sources(proc_self: &Path) -> Result<(Membership, Vec<Mount>), Unreadable> {
     let cgroup = proc_self.join("cgroup");
     let membership = match std::fs::read(&cgroup) {
         Ok(content) => membership::parse(&content).map_err(|_| (cgroup, None))?,
@@ -149,7 +163,7 @@ mod tests {
         }
 
         fn examine(&self) -> Delegation {
-            examine(&self.path("proc"), USER)
+            examine(&self.path("proc"), USER, own_place)
         }
     }
 
@@ -171,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_group_with_half_the_controllers_and_company_is_partial() {
-        let host = FakeHost::new("0::/x\n").with_group("x", "memory pids\n", "1\n2\n");
+        let host = FakeHost::new("0::/x\n").with_group("x", "memory pids\n", "0\n2\n");
         let Verdict::Partial { shortfalls, .. } = host.examine().verdict else {
             panic!("expected a partial verdict");
         };
@@ -180,7 +194,7 @@ mod tests {
             shortfalls,
             [
                 Shortfall::NotDelegated(lacking),
-                Shortfall::OtherProcesses(2)
+                Shortfall::HiddenProcesses(1)
             ]
         );
     }
@@ -208,7 +222,7 @@ mod tests {
         ));
         assert_eq!(damaged.hierarchy, None);
 
-        let absent = examine(Path::new("/nonexistent/proc/self"), USER);
+        let absent = examine(Path::new("/nonexistent/proc/self"), USER, own_place);
         assert!(matches!(
             absent.verdict,
             Verdict::CannotTell { errno: Some(_), .. }

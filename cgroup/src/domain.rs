@@ -15,8 +15,9 @@ use crate::hand_down;
 use crate::leaf::Leaf;
 use crate::limits::Limits;
 use crate::name::{self, GroupName};
-use crate::place::{self, LeafPlace};
+use crate::place::LeafPlace;
 use crate::removal::{self, RemoveError, Removed};
+use crate::view::View;
 
 /// How often another name is tried. Names are random: one that is taken has never been seen.
 const NAME_ATTEMPTS_MAX: u32 = 4;
@@ -30,14 +31,21 @@ pub struct DomainGroup {
     root: Arc<Directory>,
     directory: Arc<Directory>,
     name: GroupName,
+    view: View,
 }
 
 impl DomainGroup {
-    pub(crate) fn new(root: Arc<Directory>, directory: Directory, name: GroupName) -> Self {
+    pub(crate) fn new(
+        root: Arc<Directory>,
+        directory: Directory,
+        name: GroupName,
+        view: View,
+    ) -> Self {
         Self {
             root,
             directory: Arc::new(directory),
             name,
+            view,
         }
     }
 
@@ -75,7 +83,7 @@ impl DomainGroup {
                 Ok(()) => {
                     let leaf = self.directory.child(&name)?;
                     let domain = Arc::clone(&self.directory);
-                    return Leaf::new(domain, leaf, name, place::own_namespace());
+                    return Leaf::new(domain, leaf, name, self.view);
                 }
                 Err(error) if error.is(Errno::EXIST) && attempt < NAME_ATTEMPTS_MAX => attempt += 1,
                 Err(error) => return Err(error),
@@ -98,7 +106,7 @@ impl DomainGroup {
     /// # Errors
     /// [`GroupError::Open`] when the group cannot be listed.
     pub fn leaves(&self) -> Result<impl Iterator<Item = LeafPlace> + use<>, GroupError> {
-        let namespace = place::own_namespace();
+        let namespace = self.view.namespace;
         let directory = Arc::clone(&self.directory);
         let names = self.directory.children(LEAVES_MAX)?.into_iter();
         let ours = names.filter(|name| name::is_leaf(name));

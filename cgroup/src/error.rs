@@ -87,6 +87,12 @@ pub enum GroupError {
         /// The processes; those outside the caller's pid namespace have no number and are left out.
         processes: Vec<u32>,
     },
+    /// A group in a threaded subtree hands no controllers to its children.
+    #[error("{} is in a threaded subtree, and hands no controllers to its children", directory.display())]
+    Threaded {
+        /// The group.
+        directory: PathBuf,
+    },
     /// A leaf has more groups below it than are ever looked at.
     #[error("{} has more than {max} groups below it", directory.display())]
     TooManyGroups {
@@ -120,6 +126,7 @@ impl GroupError {
             | Self::Garbled { .. }
             | Self::Limit(_)
             | Self::NotHandedDown { .. }
+            | Self::Threaded { .. }
             | Self::TooManyGroups { .. }
             | Self::HoldsProcesses { .. } => None,
         }

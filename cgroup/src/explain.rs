@@ -30,12 +30,20 @@ impl fmt::Display for Verdict {
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HeldByV1(controllers) => write!(f, "version 1 holds {controllers}"),
+            Self::Managed => f.write_str(
+                "systemd manages it without Delegate=yes, and may take controllers back, so it holds no limits",
+            ),
+            Self::HeldByV1(controllers) => write!(
+                f,
+                "version 1 holds {controllers} (a hybrid host), so they cannot be limited here; \
+                 ending, freezing and measuring a whole tree works"
+            ),
             Self::NotDelegated(controllers) => write!(f, "{controllers} was not delegated"),
             Self::ControllersUnknown => f.write_str("its controllers cannot be read"),
-            Self::OtherProcesses(count) => write!(
+            Self::HiddenProcesses(count) => write!(
                 f,
-                "{count} other processes are in it, and a group with processes hands no controllers down"
+                "{count} processes of another pid namespace are in it and cannot be moved, and a \
+                 group with processes hands no controllers down"
             ),
             Self::NoKill => f.write_str("it has no cgroup.kill (it came with 5.14)"),
         }

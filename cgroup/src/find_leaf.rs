@@ -12,7 +12,8 @@ use crate::directory::Directory;
 use crate::error::GroupError;
 use crate::leaf::Leaf;
 use crate::name::{self, GroupName};
-use crate::place::{self, LeafPlace};
+use crate::place::LeafPlace;
+use crate::view::{self, View};
 
 /// What is at the place of a record.
 #[derive(Debug)]
@@ -22,7 +23,8 @@ pub enum Found {
     /// No group is there, and the place is seen as it was recorded: the leaf was removed, so all its
     /// processes have ended or left it before.
     Gone,
-    /// Another group is there. Not touched. The recorded one was removed.
+    /// Another group is there, and the place is seen as it was recorded: the leaf was removed. What is
+    /// there now was not touched.
     Stranger,
     /// Nothing can be said: the place cannot be looked at, or is seen in another way than then.
     CannotTell {
@@ -73,32 +75,79 @@ fn open(place: &LeafPlace, domain: &Path, name: &OsStr) -> Result<Found, GroupEr
     };
     match domain.child(name) {
         Ok(leaf) if leaf.id()? == place.id => {
-            let namespace = place::own_namespace();
-            let leaf = Leaf::new(Arc::new(domain), leaf, name.to_owned(), namespace)?;
+            let view = View::over(leaf.path());
+            let leaf = Leaf::new(Arc::new(domain), leaf, name.to_owned(), view)?;
             Ok(Found::Leaf(leaf))
         }
-        Ok(_) => Ok(Found::Stranger),
+        Ok(other) => Ok(if_same_view(place, other.path(), Found::Stranger)),
         Err(error) if error.is(Errno::NOENT) => Ok(absent(place)),
         Err(error) => Err(error),
     }
 }
 
-/// A path where nothing is proves something only in the namespace where it was recorded, and where
-/// version 2 is still mounted.
+/// Nothing is there: asks the nearest group above that is.
 fn absent(place: &LeafPlace) -> Found {
-    let unknown = |subject: &Path| Found::CannotTell {
-        subject: subject.to_owned(),
-        errno: None,
-    };
-    if place.namespace.is_none() || place.namespace != place::own_namespace() {
-        return unknown(&place.directory);
-    }
     for above in place.directory.ancestors().skip(1) {
         match Directory::open(above) {
-            Ok(_) => return Found::Gone,
+            Ok(_) => return if_same_view(place, above, Found::Gone),
             Err(error) if error.is(Errno::NOENT) => {}
-            Err(_) => return unknown(above),
+            Err(_) => break,
         }
     }
-    unknown(&place.directory)
+    cannot_compare(place)
+}
+
+/// What a path leads to proves something only where it is seen as it was recorded: in the same
+/// namespace, and through a mount that shows all of it.
+fn if_same_view(place: &LeafPlace, seen: &Path, found: Found) -> Found {
+    let same = place.namespace.is_some() && place.namespace == view::own_namespace();
+    match same && view::shows_namespace(seen) {
+        true => found,
+        false => cannot_compare(place),
+    }
+}
+
+fn cannot_compare(place: &LeafPlace) -> Found {
+    Found::CannotTell {
+        subject: place.directory.clone(),
+        errno: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAF: &str = "00112233445566778899aabbccddeeff";
+
+    #[test]
+    fn only_paths_of_leaves_are_opened() {
+        let good = format!("/c/xioflow-0011223344556677/{LEAF}");
+        assert!(names(Path::new(&good)).is_ok());
+        for bad in [
+            format!("/c/{LEAF}"),
+            format!("/c/system.slice/{LEAF}"),
+            format!("c/xioflow-0011223344556677/{LEAF}"),
+            format!("/c/xioflow-0011223344556677/../{LEAF}"),
+            "/c/xioflow-0011223344556677/leaf".to_owned(),
+            "/".to_owned(),
+        ] {
+            assert!(names(Path::new(&bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_proves_nothing_without_a_hierarchy_above_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let domain = dir.path().join("xioflow-0011223344556677");
+        let place = LeafPlace {
+            directory: domain.join(LEAF),
+            id: 1,
+            namespace: view::own_namespace(),
+        };
+        assert!(matches!(Leaf::open(&place), Ok(Found::CannotTell { .. })));
+        std::fs::create_dir_all(&place.directory).expect("a folder of that name");
+        assert!(matches!(Leaf::open(&place), Ok(Found::CannotTell { .. })));
+        assert!(place.directory.is_dir(), "it was not touched");
+    }
 }

@@ -30,6 +30,11 @@ pub(crate) fn processes(text: &str) -> Vec<u32> {
     numbers.filter(|pid| *pid != 0).collect()
 }
 
+/// How many processes of `cgroup.procs` are outside the caller's pid namespace.
+pub(crate) fn hidden_processes(text: &str) -> usize {
+    text.lines().filter(|line| *line == "0").count()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -64,6 +69,7 @@ mod tests {
     fn processes_that_cannot_be_named_are_left_out() {
         assert_eq!(processes("0\n12\n0\n7\n"), [12, 7]);
         assert!(processes("").is_empty());
+        assert_eq!(hidden_processes("0\n12\n0\n7\n10\n"), 2);
     }
 
     proptest! {

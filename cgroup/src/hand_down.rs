@@ -17,6 +17,11 @@ pub(crate) fn enabled(group: &Directory) -> Result<Controllers, GroupError> {
     Ok(Controllers::parse(&group.read(FILE)?))
 }
 
+/// What a group could hand to its children.
+pub(crate) fn available(group: &Directory) -> Result<Controllers, GroupError> {
+    Ok(Controllers::parse(&group.read("cgroup.controllers")?))
+}
+
 /// Enables what is not enabled yet, all at once. What was enabled before stays so.
 ///
 /// The kernel takes all of the names or none, and takes one again that is enabled: two that do
@@ -26,21 +31,39 @@ pub(crate) fn enable(group: &Directory, wanted: Controllers) -> Result<(), Group
     if missing.is_empty() {
         return Ok(());
     }
-    let available = Controllers::parse(&group.read("cgroup.controllers")?);
-    let lacking = missing.without(available);
+    let lacking = missing.without(available(group)?);
     if !lacking.is_empty() {
         return Err(GroupError::NotHandedDown {
             directory: group.path().to_owned(),
             controllers: lacking,
         });
     }
-    match group.write(FILE, &order(missing)) {
-        Err(error) if error.is(Errno::BUSY) => Err(GroupError::HoldsProcesses {
-            directory: group.path().to_owned(),
-            processes: nested::members(group)?,
-        }),
-        answer => answer,
-    }
+    group
+        .write(FILE, &order(missing))
+        .or_else(|refused| explain(group, missing, refused))
+}
+
+/// What a refusal means: the kernel's own words for these are "device or resource busy", "operation
+/// not supported" and "no such file or directory".
+fn explain(group: &Directory, missing: Controllers, refused: GroupError) -> Result<(), GroupError> {
+    let directory = group.path().to_owned();
+    Err(if refused.is(Errno::BUSY) {
+        let processes = nested::members(group)?;
+        GroupError::HoldsProcesses {
+            directory,
+            processes,
+        }
+    } else if refused.is(Errno::OPNOTSUPP) {
+        GroupError::Threaded { directory }
+    } else if refused.is(Errno::NOENT) {
+        // Taken away between the look and the order, or with the group itself.
+        GroupError::NotHandedDown {
+            directory,
+            controllers: missing,
+        }
+    } else {
+        refused
+    })
 }
 
 /// `+memory +pids`.

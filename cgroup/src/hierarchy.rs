@@ -89,6 +89,31 @@ fn find_place(own: &Path, mounts: &[Mount]) -> Option<Place> {
     places.min_by_key(|place| place.mount.read_only)
 }
 
+/// Where a directory is in the hierarchy: its path from the root of the control group namespace, and
+/// the mount that shows it. Null when no mount of version 2 does.
+pub(crate) fn locate_directory(directory: &Path, mounts: &[Mount]) -> Option<(PathBuf, Place)> {
+    let shown = mounts.iter().enumerate().filter(|(index, mount)| {
+        mount.version == Version::Two
+            && directory.starts_with(&mount.point)
+            && !is_covered(mount, &mounts[index + 1..])
+    });
+    let (_, mount) = shown.max_by_key(|(_, mount)| mount.point.as_os_str().len())?;
+    let below = directory.strip_prefix(&mount.point).ok()?;
+    let place = Place {
+        directory: directory.to_owned(),
+        mount: mount.clone(),
+    };
+    Some((join(&mount.root, below), place))
+}
+
+/// Joining an empty path would add a slash to the directory of the mount's own root.
+fn join(above: &Path, below: &Path) -> PathBuf {
+    match below.as_os_str().is_empty() {
+        true => above.to_owned(),
+        false => above.join(below),
+    }
+}
+
 /// A later mount at the same point hides an earlier one.
 fn is_covered(mount: &Mount, later: &[Mount]) -> bool {
     later.iter().any(|other| other.point == mount.point)
@@ -101,13 +126,8 @@ fn place_through(own: &Path, mount: &Mount) -> Option<Place> {
     let climbs = below
         .components()
         .any(|part| part == std::path::Component::ParentDir);
-    // Joining an empty path would add a slash to the directory of the mount's own root.
-    let directory = match below.as_os_str().is_empty() {
-        true => mount.point.clone(),
-        false => mount.point.join(below),
-    };
     (!climbs).then(|| Place {
-        directory,
+        directory: join(&mount.point, below),
         mount: mount.clone(),
     })
 }
@@ -117,6 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mountinfo::MountOptions;
 
     fn mount(version: Version, root: &str, point: &str) -> Mount {
         Mount {
@@ -124,7 +145,7 @@ mod tests {
             root: root.into(),
             point: point.into(),
             read_only: false,
-            nsdelegate: false,
+            options: MountOptions::default(),
         }
     }
 
@@ -228,6 +249,30 @@ mod tests {
 
         let covered = [v2("/", "/c"), v2("/elsewhere", "/c")];
         assert_eq!(directory("/a", &covered), None);
+    }
+
+    #[test]
+    fn a_directory_is_found_through_the_mount_that_shows_it() {
+        let mounts = [
+            mount(Version::One, "/", "/sys/fs/cgroup/memory"),
+            v2("/", "/sys/fs/cgroup/unified"),
+            v2("/inner", "/mnt"),
+        ];
+        let path = |directory: &str| {
+            let found = locate_directory(Path::new(directory), &mounts);
+            found.map(|(path, _)| path)
+        };
+        assert_eq!(
+            path("/sys/fs/cgroup/unified").as_deref(),
+            Some(Path::new("/"))
+        );
+        assert_eq!(
+            path("/sys/fs/cgroup/unified/a/b").as_deref(),
+            Some(Path::new("/a/b"))
+        );
+        assert_eq!(path("/mnt/a").as_deref(), Some(Path::new("/inner/a")));
+        assert_eq!(path("/sys/fs/cgroup/memory/a"), None);
+        assert_eq!(path("/mntx"), None);
     }
 
     proptest! {

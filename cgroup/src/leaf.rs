@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
-use crate::counters::{Counters, MemoryCounters, PidsCounters};
+use crate::counters::Counters;
 use crate::directory::Directory;
 use crate::error::GroupError;
 use crate::events::Events;
-use crate::flat;
 use crate::hand_down;
 use crate::kill;
 use crate::limits::Limits;
@@ -22,6 +21,7 @@ use crate::place::LeafPlace;
 use crate::removal::{self, RemoveError, Removed};
 use crate::state::{self, GroupState};
 use crate::usage::Usage;
+use crate::view::View;
 use crate::wait;
 
 /// What a group that was removed amounts to.
@@ -37,6 +37,7 @@ pub struct Leaf {
     directory: Directory,
     name: OsString,
     place: LeafPlace,
+    view: View,
 }
 
 impl Leaf {
@@ -44,18 +45,19 @@ impl Leaf {
         domain: Arc<Directory>,
         directory: Directory,
         name: OsString,
-        namespace: Option<u64>,
+        view: View,
     ) -> Result<Self, GroupError> {
         let place = LeafPlace {
             directory: directory.path().to_owned(),
             id: directory.id()?,
-            namespace,
+            namespace: view.namespace,
         };
         Ok(Self {
             domain,
             directory,
             name,
             place,
+            view,
         })
     }
 
@@ -103,25 +105,7 @@ impl Leaf {
     /// # Errors
     /// [`GroupError::Read`] when a file that is there cannot be read.
     pub fn counters(&self) -> Result<Counters, GroupError> {
-        let memory = |file: &str| {
-            let text = self.directory.read_if_there(file)?;
-            Ok::<_, GroupError>(
-                text.map(|text| MemoryCounters::parse(&text))
-                    .unwrap_or_default(),
-            )
-        };
-        let max = |file: &str| {
-            let text = self.directory.read_if_there(file)?;
-            Ok::<_, GroupError>(text.and_then(|text| flat::number(&text, "max")))
-        };
-        Ok(Counters {
-            memory: memory("memory.events")?,
-            memory_own: memory("memory.events.local")?,
-            pids: PidsCounters {
-                max: max("pids.events")?,
-                own_max: max("pids.events.local")?,
-            },
-        })
+        Counters::observe(&self.directory, self.view.options)
     }
 
     /// A descriptor that becomes readable when the group empties, freezes, or meets a limit.

@@ -25,8 +25,37 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// Whether the mount or the file system under it is read-only.
     pub(crate) read_only: bool,
-    /// Whether a control group namespace is a delegation boundary.
-    pub(crate) nsdelegate: bool,
+    /// What version 2 was told when it was mounted.
+    pub(crate) options: MountOptions,
+}
+
+/// Options of version 2. They hold for the whole hierarchy, in all its mounts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "mount options are switches, each on its own"
+)]
+pub struct MountOptions {
+    /// A control group namespace is a boundary of delegation: from inside it, limits of its own
+    /// root cannot be changed, and no process moves across.
+    pub nsdelegate: bool,
+    /// Protections of memory (`memory.low`, `memory.min`) count for whole subtrees. xioflow sets none.
+    pub memory_recursiveprot: bool,
+    /// `memory.events` counts the group alone, without those below it.
+    pub memory_localevents: bool,
+    /// `pids.events` counts as before Linux 6.11: where the fork was, not where the limit is.
+    pub pids_localevents: bool,
+}
+
+impl MountOptions {
+    fn parse(super_options: &[u8]) -> Self {
+        Self {
+            nsdelegate: has_option(super_options, b"nsdelegate"),
+            memory_recursiveprot: has_option(super_options, b"memory_recursiveprot"),
+            memory_localevents: has_option(super_options, b"memory_localevents"),
+            pids_localevents: has_option(super_options, b"pids_localevents"),
+        }
+    }
 }
 
 /// Reads all mounts of control groups, in the order of their mounting.
@@ -56,7 +85,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
         root: unescape(root),
         point: unescape(point),
         read_only: has_option(options, b"ro") || has_option(super_options, b"ro"),
-        nsdelegate: has_option(super_options, b"nsdelegate"),
+        options: MountOptions::parse(super_options),
     })
 }
 
@@ -110,7 +139,11 @@ mod tests {
             root: "/".into(),
             point: "/sys/fs/cgroup".into(),
             read_only: false,
-            nsdelegate: true,
+            options: MountOptions {
+                nsdelegate: true,
+                memory_recursiveprot: true,
+                ..MountOptions::default()
+            },
         };
         assert_eq!(mounts, [expected]);
     }

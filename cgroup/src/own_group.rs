@@ -9,7 +9,11 @@ use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::answer::Answer;
 use crate::controller::Controllers;
+use crate::flat;
 use crate::hierarchy::Place;
+use crate::host::Host;
+use crate::mountinfo::MountOptions;
+use crate::unit::Delegated;
 
 /// The content of `cgroup.type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,15 +78,20 @@ pub struct OwnGroup {
     pub kill_file: Answer,
     /// Processes in it beside the caller; null when the list could not be read.
     pub other_processes: Option<usize>,
+    /// Those of them that are outside the caller's pid namespace.
+    pub hidden_processes: Option<usize>,
     /// Whether the mount is read-only.
     pub read_only_mount: bool,
-    /// Whether the mount makes a control group namespace a delegation boundary.
-    pub nsdelegate: bool,
+    /// What the hierarchy was told when it was mounted.
+    pub options: MountOptions,
+    /// Whether systemd has given it away.
+    pub delegated: Delegated,
 }
 
 impl OwnGroup {
-    pub(crate) fn observe(path: PathBuf, place: Place) -> Self {
+    pub(crate) fn observe(path: PathBuf, place: Place, host: &Host) -> Self {
         let dir = &place.directory;
+        let procs = read(&dir.join("cgroup.procs"));
         Self {
             is_root: negate(existence(&dir.join("cgroup.events"))),
             group_type: read(&dir.join("cgroup.type")).and_then(|text| GroupType::parse(&text)),
@@ -94,17 +103,20 @@ impl OwnGroup {
             enabled: read(&dir.join("cgroup.subtree_control"))
                 .map(|text| Controllers::parse(&text)),
             kill_file: existence(&dir.join("cgroup.kill")),
-            other_processes: read(&dir.join("cgroup.procs"))
-                .map(|text| count_others(&text, std::process::id())),
+            other_processes: procs
+                .as_deref()
+                .map(|text| count_others(text, std::process::id())),
+            hidden_processes: procs.as_deref().map(flat::hidden_processes),
             read_only_mount: place.mount.read_only,
-            nsdelegate: place.mount.nsdelegate,
+            options: place.mount.options,
+            delegated: Delegated::observe(&path, dir, &place.mount.point, host),
             path,
             directory: place.directory,
         }
     }
 }
 
-/// Process 0 stands for one outside our pid namespace: there may be several, all of them others.
+/// Process 0 stands for one outside our pid namespace: all of them are others.
 fn count_others(procs: &str, own_pid: u32) -> usize {
     procs
         .lines()

@@ -2,7 +2,6 @@
 //!
 //! Neighbour: `leaf` makes it, and opens it again after a crash.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Everything that is needed to find a leaf again within the same boot.
@@ -16,10 +15,4 @@ pub struct LeafPlace {
     /// Inode number of the control group namespace that the directory was seen in; null when that
     /// could not be learned. The same path means another group in another namespace.
     pub namespace: Option<u64>,
-}
-
-/// The control group namespace of the calling process.
-pub(crate) fn own_namespace() -> Option<u64> {
-    let metadata = std::fs::metadata("/proc/self/ns/cgroup").ok()?;
-    Some(metadata.ino())
 }

@@ -1,10 +1,11 @@
 //! Makes the root hand controllers down: its own processes go to `xioflow-host` first.
 //!
-//! A group that hands controllers to its children may hold no process itself (the real root may).
-//! Several supervisors in one root do this at the same time. Neighbours: `root`, `hand_down`.
+//! A group that hands controllers to its children may hold no process itself; the real root may.
+//! Some controllers (cpu, pids) the kernel would hand down all the same, but then the root becomes
+//! the domain of a threaded subtree and its children take no process: so it is emptied for these
+//! too. Several supervisors in one root do this at the same time. Neighbours: `root`, `hand_down`.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -15,7 +16,9 @@ use crate::error::GroupError;
 use crate::flat;
 use crate::hand_down;
 use crate::name::HOST;
+use crate::remedy;
 use crate::root::Root;
+use crate::verdict::{Shortfall, is_managed};
 
 /// How often the root is emptied before it is given up. Each round moves everybody that is there,
 /// and those moved fork elsewhere, so a second round meets only who came meanwhile.
@@ -30,18 +33,30 @@ pub struct Prepared {
     pub enabled: Controllers,
 }
 
-/// Why the root hands nothing down. Processes that were moved stay moved.
+/// Why the root does not hand down what is wanted. Processes that were moved stay moved.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
+    /// The root itself has not got it. Nothing was moved.
+    #[error("hand {wanted} down from {}: {shortfall}", directory.display())]
+    Lacking {
+        /// The root.
+        directory: PathBuf,
+        /// What is wanted.
+        wanted: Controllers,
+        /// What is missing.
+        shortfall: Shortfall,
+        /// The command that mends it, if there is one.
+        remedy: Option<String>,
+    },
     /// A process could not be moved.
     #[error("move process {pid} to {}", host.display())]
     Move {
-        /// The process; 0 stands for one outside the caller's pid namespace.
+        /// The process.
         pid: u32,
         /// Where to.
         host: PathBuf,
         /// Why not.
-        source: io::Error,
+        source: GroupError,
     },
     /// Processes came as fast as they were moved.
     #[error(
@@ -59,21 +74,37 @@ pub enum PrepareError {
     Group(#[from] GroupError),
 }
 
+impl PrepareError {
+    /// The command that mends it, if there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Lacking { remedy, .. } => remedy.as_deref(),
+            Self::Move { .. } | Self::Crowded { .. } | Self::Group(_) => None,
+        }
+    }
+}
+
 impl Root {
-    /// Makes the root hand these controllers to the groups of domains. What it hands down already
-    /// stays, and then nothing is moved.
+    /// Makes the root hand these controllers to the groups of domains.
+    ///
+    /// Where it does so already, and where it is the real root, nothing is moved. Otherwise every
+    /// process in it goes to `xioflow-host`, the caller among them, and stays there. Other
+    /// supervisors may do the same meanwhile.
     ///
     /// # Errors
-    /// [`PrepareError`]; [`GroupError::NotHandedDown`] names what the root itself was not given.
+    /// [`PrepareError`]; [`PrepareError::Lacking`] before anything is moved.
     pub fn prepare(&self, wanted: Controllers) -> Result<Prepared, PrepareError> {
         let root = &*self.directory;
+        self.check(wanted)?;
         let mut moved = 0;
         for _ in 0..ROUNDS_MAX {
-            if wanted.without(hand_down::enabled(root)?).is_empty() {
-                let enabled = hand_down::enabled(root)?;
+            let bare = self.is_real_root() || is_bare(root)?;
+            let enabled = hand_down::enabled(root)?;
+            if wanted.is_empty() || (bare && wanted.without(enabled).is_empty()) {
                 return Ok(Prepared { moved, enabled });
             }
-            if !self.is_real_root() {
+            if !bare {
                 moved += move_processes(root)?;
             }
             match hand_down::enable(root, wanted) {
@@ -87,36 +118,75 @@ impl Root {
         })
     }
 
+    /// What stands against it, before anything is moved.
+    fn check(&self, wanted: Controllers) -> Result<(), PrepareError> {
+        let root = &*self.directory;
+        let lacking = wanted.without(hand_down::available(root)?);
+        let hidden = match self.is_real_root() {
+            true => 0,
+            false => flat::hidden_processes(&root.read("cgroup.procs")?),
+        };
+        let Some(shortfall) = self
+            .shortfall(lacking, hidden)
+            .filter(|_| !wanted.is_empty())
+        else {
+            return Ok(());
+        };
+        Err(PrepareError::Lacking {
+            directory: root.path().to_owned(),
+            wanted,
+            shortfall,
+            remedy: remedy::for_shortfall(&shortfall, &self.delegation().host),
+        })
+    }
+
+    fn shortfall(&self, lacking: Controllers, hidden: usize) -> Option<Shortfall> {
+        let delegation = self.delegation();
+        let hierarchy = delegation.hierarchy.as_ref();
+        let held_by_v1 = hierarchy.map_or(Controllers::NONE, |hierarchy| hierarchy.held_by_v1());
+        let (v1, rest) = (lacking.and(held_by_v1), lacking.without(held_by_v1));
+        let managed = delegation
+            .own
+            .as_ref()
+            .is_some_and(|own| is_managed(own, &delegation.host));
+        let stands = [
+            (managed, Shortfall::Managed),
+            (!v1.is_empty(), Shortfall::HeldByV1(v1)),
+            (!rest.is_empty(), Shortfall::NotDelegated(rest)),
+            (hidden > 0, Shortfall::HiddenProcesses(hidden)),
+        ];
+        stands
+            .into_iter()
+            .find_map(|(stands, it)| stands.then_some(it))
+    }
+
     fn is_real_root(&self) -> bool {
         let own = self.delegation().own.as_ref();
         own.is_some_and(|own| own.is_root.is_yes())
     }
 }
 
+/// Whether no process is in the group itself.
+fn is_bare(root: &Directory) -> Result<bool, GroupError> {
+    Ok(root.read("cgroup.procs")?.is_empty())
+}
+
+/// Moves every process of the root down, and says how many there were.
 fn move_processes(root: &Directory) -> Result<u32, PrepareError> {
-    let processes = flat::processes(&root.read("cgroup.procs")?);
-    if processes.is_empty() {
-        return Ok(0);
-    }
     match root.make(OsStr::new(HOST)) {
         Err(error) if !error.is(Errno::EXIST) => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
     let host = root.child(OsStr::new(HOST))?;
     let mut moved = 0;
-    for pid in processes {
+    for pid in flat::processes(&root.read("cgroup.procs")?) {
         match host.write("cgroup.procs", &pid.to_string()) {
             Ok(()) => moved += 1,
             // It has ended, or is ending: then it leaves the group by itself.
             Err(error) if error.is(Errno::SRCH) => {}
-            Err(error) => {
-                return Err(PrepareError::Move {
-                    pid,
-                    host: host.path().to_owned(),
-                    source: io::Error::from_raw_os_error(
-                        error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()),
-                    ),
-                });
+            Err(source) => {
+                let host = host.path().to_owned();
+                return Err(PrepareError::Move { pid, host, source });
             }
         }
     }

@@ -38,7 +38,9 @@ pub(crate) fn for_shortfall(shortfall: &Shortfall, host: &Host) -> Option<String
         Shortfall::NotDelegated(_) if host.systemd && host.uid != 0 => {
             Some(DELEGATE_ALL.to_owned())
         }
-        Shortfall::NotDelegated(_) | Shortfall::OtherProcesses(_) => own_scope(host),
+        Shortfall::Managed | Shortfall::NotDelegated(_) | Shortfall::HiddenProcesses(_) => {
+            own_scope(host)
+        }
         // Reading again, or a newer kernel, is no command.
         Shortfall::ControllersUnknown | Shortfall::NoKill => None,
     }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::controller::Controllers;
-use crate::delegation::{Delegation, delegation};
+use crate::delegation::{Delegation, delegation, delegation_of};
 use crate::directory::Directory;
 use crate::domain::DomainGroup;
 use crate::error::GroupError;
 use crate::name::GroupName;
 use crate::verdict::Verdict;
+use crate::view::View;
 
 /// How often a domain's group is made when another supervisor removes it at the same time.
 const MAKE_ATTEMPTS_MAX: u32 = 16;
@@ -23,6 +24,7 @@ const MAKE_ATTEMPTS_MAX: u32 = 16;
 pub struct Root {
     pub(crate) directory: Arc<Directory>,
     delegation: Delegation,
+    view: View,
 }
 
 /// Why no group can be made.
@@ -53,6 +55,17 @@ impl Root {
         Self::from_delegation(delegation())
     }
 
+    /// The same for a group that the caller names, whatever its own is.
+    ///
+    /// Moving processes into its groups takes write access to a group above both, which is the root
+    /// itself where the caller is inside.
+    ///
+    /// # Errors
+    /// [`Unavailable`] says what is missing.
+    pub fn at(directory: &Path) -> Result<Self, Unavailable> {
+        Self::from_delegation(delegation_of(directory))
+    }
+
     fn from_delegation(delegation: Delegation) -> Result<Self, Unavailable> {
         let (Verdict::Ready { directory } | Verdict::Partial { directory, .. }) =
             &delegation.verdict
@@ -61,10 +74,15 @@ impl Root {
             return Err(Unavailable { verdict });
         };
         match Directory::open(directory) {
-            Ok(opened) => Ok(Self {
-                directory: Arc::new(opened),
-                delegation,
-            }),
+            Ok(opened) => {
+                let own = delegation.own.as_ref();
+                let options = own.map(|own| own.options).unwrap_or_default();
+                Ok(Self {
+                    directory: Arc::new(opened),
+                    view: View::new(options),
+                    delegation,
+                })
+            }
             Err(error) => Err(Unavailable {
                 verdict: Verdict::CannotTell {
                     subject: directory.clone(),
@@ -133,6 +151,7 @@ impl Root {
                 Arc::clone(&self.directory),
                 found,
                 name,
+                self.view,
             ))),
             Err(error) if error.is(Errno::NOENT) => Ok(None),
             Err(error) => Err(error),

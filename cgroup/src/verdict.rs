@@ -10,6 +10,7 @@ use crate::hierarchy::Hierarchy;
 use crate::host::Host;
 use crate::own_group::{GroupType, OwnGroup};
 use crate::remedy;
+use crate::unit::Delegated;
 
 /// What control groups can do for the calling process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,15 +59,18 @@ impl Verdict {
 /// Something that a delegated group lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shortfall {
+    /// systemd manages the group and has not given it away: it may take controllers back, so no
+    /// limit can rest on them.
+    Managed,
     /// Version 1 holds these controllers.
     HeldByV1(Controllers),
     /// These controllers were not handed down to the group.
     NotDelegated(Controllers),
     /// The list of controllers could not be read.
     ControllersUnknown,
-    /// The group holds other processes than the caller, and a group with processes cannot hand
-    /// controllers to its children.
-    OtherProcesses(usize),
+    /// The group holds processes outside the caller's pid namespace. They cannot be named and so not
+    /// be moved, and a group with processes hands no controllers to its children.
+    HiddenProcesses(usize),
     /// There is no `cgroup.kill` (before Linux 5.14).
     NoKill,
 }
@@ -123,7 +127,7 @@ fn judge_group(hierarchy: &Hierarchy, own: &OwnGroup, host: &Host) -> Verdict {
         return blocked;
     }
     let directory = own.directory.clone();
-    let shortfalls = shortfalls(hierarchy.held_by_v1(), own);
+    let shortfalls = shortfalls(hierarchy.held_by_v1(), own, host);
     match shortfalls.first() {
         None => Verdict::Ready { directory },
         Some(first) => {
@@ -187,8 +191,9 @@ fn missing(reason: Reason, host: &Host) -> Verdict {
 }
 
 /// In the order of what is felt first: limits that cannot be had, then what stands in their way.
-fn shortfalls(held_by_v1: Controllers, own: &OwnGroup) -> Vec<Shortfall> {
+fn shortfalls(held_by_v1: Controllers, own: &OwnGroup, host: &Host) -> Vec<Shortfall> {
     let mut found = Vec::new();
+    found.extend(is_managed(own, host).then_some(Shortfall::Managed));
     match own.available {
         None => found.push(Shortfall::ControllersUnknown),
         Some(available) => {
@@ -200,15 +205,26 @@ fn shortfalls(held_by_v1: Controllers, own: &OwnGroup) -> Vec<Shortfall> {
     }
     // The real root is the one group that may hold processes and hand controllers down.
     let inner = !own.is_root.is_yes();
-    let others = own.other_processes.filter(|count| inner && *count > 0);
-    found.extend(others.map(Shortfall::OtherProcesses));
+    let hidden = own.hidden_processes.filter(|count| inner && *count > 0);
+    found.extend(hidden.map(Shortfall::HiddenProcesses));
     found.extend((inner && own.kill_file == Answer::No).then_some(Shortfall::NoKill));
     found
+}
+
+/// The root of the hierarchy is systemd's own, wherever systemd runs.
+pub(crate) fn is_managed(own: &OwnGroup, host: &Host) -> bool {
+    let managed = match own.delegated {
+        Delegated::No => true,
+        Delegated::NoUnit => own.is_root.is_yes(),
+        Delegated::Yes | Delegated::CannotTell => false,
+    };
+    host.systemd && managed
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mountinfo::MountOptions;
 
     const USER: Host = Host {
         uid: 1000,
@@ -230,8 +246,10 @@ mod tests {
             enabled: Some(Controllers::NONE),
             kill_file: Answer::Yes,
             other_processes: Some(0),
+            hidden_processes: Some(0),
             read_only_mount: false,
-            nsdelegate: true,
+            options: MountOptions::default(),
+            delegated: Delegated::NoUnit,
         }
     }
 
@@ -376,14 +394,24 @@ mod tests {
     }
 
     #[test]
-    fn company_stands_in_the_way_except_in_the_real_root() {
-        let crowded = OwnGroup {
+    fn company_that_can_be_moved_does_not_stand_in_the_way() {
+        let own = OwnGroup {
             other_processes: Some(3),
+            ..group()
+        };
+        assert!(matches!(judged(own), Verdict::Ready { .. }));
+    }
+
+    #[test]
+    fn company_that_cannot_be_named_does_except_in_the_real_root() {
+        let crowded = OwnGroup {
+            other_processes: Some(5),
+            hidden_processes: Some(3),
             ..group()
         };
         assert_eq!(
             shortfalls_of(crowded.clone()),
-            [Shortfall::OtherProcesses(3)]
+            [Shortfall::HiddenProcesses(3)]
         );
 
         let root = OwnGroup {
@@ -391,7 +419,39 @@ mod tests {
             kill_file: Answer::No,
             ..crowded
         };
-        assert!(matches!(judged(root), Verdict::Ready { .. }));
+        let bare = Host {
+            systemd: false,
+            ..USER
+        };
+        let verdict = judge(&unified(), Some(&root.path.clone()), Some(&root), &bare);
+        assert!(matches!(verdict, Verdict::Ready { .. }));
+        assert_eq!(shortfalls_of(root), [Shortfall::Managed]);
+    }
+
+    #[test]
+    fn what_systemd_keeps_is_partial_and_the_scope_of_ones_own_mends_it() {
+        let own = OwnGroup {
+            delegated: Delegated::No,
+            ..group()
+        };
+        let Verdict::Partial {
+            shortfalls, remedy, ..
+        } = judged(own.clone())
+        else {
+            panic!("not partial")
+        };
+        assert_eq!(shortfalls, [Shortfall::Managed]);
+        assert!(remedy.is_some_and(|command| command.contains("Delegate=yes")));
+        for delegated in [Delegated::Yes, Delegated::CannotTell, Delegated::NoUnit] {
+            let own = OwnGroup {
+                delegated,
+                ..group()
+            };
+            assert!(
+                matches!(judged(own), Verdict::Ready { .. }),
+                "{delegated:?}"
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use xioflow_cgroup::{
-    Controllers, Delegation, Hierarchy, OwnGroup, Proof, ProofError, Reason, Shortfall, Verdict,
+    Controllers, Delegated, Delegation, Hierarchy, OwnGroup, Proof, ProofError, Verdict,
     delegation, prove_leaf,
 };
 
@@ -32,55 +32,15 @@ fn judge(verdict: &Verdict, proof: Option<&Result<Proof, ProofError>>) -> Findin
             shortfalls,
             remedy,
         } => {
-            let reasons: Vec<_> = shortfalls.iter().map(describe).collect();
+            let reasons: Vec<_> = shortfalls.iter().map(ToString::to_string).collect();
             let works = format!("a leaf can be made in {}", directory.display());
             Finding::weaker(format!("{works}, but {}", reasons.join("; ")))
                 .with_remedy(remedy.clone())
         }
         Verdict::Missing { reason, remedy } => {
-            Finding::missing(explain(reason)).with_remedy(remedy.clone())
+            Finding::missing(reason.to_string()).with_remedy(remedy.clone())
         }
-        Verdict::CannotTell { subject, errno } => Finding::cannot_tell(match errno {
-            Some(errno) => format!("read {}: error {errno}", subject.display()),
-            None => format!("the content of {} is not understood", subject.display()),
-        }),
-    }
-}
-
-fn describe(shortfall: &Shortfall) -> String {
-    match shortfall {
-        Shortfall::HeldByV1(controllers) => format!("version 1 holds {controllers}"),
-        Shortfall::NotDelegated(controllers) => format!("{controllers} was not delegated"),
-        Shortfall::ControllersUnknown => "its controllers cannot be read".to_owned(),
-        Shortfall::OtherProcesses(count) => format!(
-            "{count} other processes are in it, and a group with processes hands no controllers down"
-        ),
-        Shortfall::NoKill => "it has no cgroup.kill (it came with 5.14)".to_owned(),
-    }
-}
-
-fn explain(reason: &Reason) -> String {
-    match reason {
-        Reason::NoHierarchy => "control groups are not mounted".to_owned(),
-        Reason::LegacyOnly => "only version 1 of control groups is mounted".to_owned(),
-        Reason::NotVisible { path } => {
-            format!(
-                "the own group {} cannot be seen from this namespace",
-                path.display()
-            )
-        }
-        Reason::ReadOnly { mount } => format!("{} is mounted read-only", mount.display()),
-        Reason::NotWritable {
-            directory,
-            owner_uid,
-        } => match owner_uid {
-            Some(uid) => format!(
-                "{} belongs to user {uid} and is not delegated",
-                directory.display()
-            ),
-            None => format!("{} is not delegated", directory.display()),
-        },
-        Reason::Threaded(kind) => format!("a group of type \"{}\" takes no leaf", kind.name()),
+        Verdict::CannotTell { .. } => Finding::cannot_tell(verdict.to_string()),
     }
 }
 
@@ -121,8 +81,22 @@ fn group(own: &OwnGroup) -> Value {
         "kill": own.kill_file.known(),
         "otherProcesses": own.other_processes,
         "readOnlyMount": own.read_only_mount,
-        "nsdelegate": own.nsdelegate,
+        "hiddenProcesses": own.hidden_processes,
+        "delegatedBySystemd": delegated(own.delegated),
+        "nsdelegate": own.options.nsdelegate,
+        "memoryRecursiveprot": own.options.memory_recursiveprot,
+        "memoryLocalevents": own.options.memory_localevents,
+        "pidsLocalevents": own.options.pids_localevents,
     })
+}
+
+/// Null where systemd has no say, and where its mark cannot be read.
+const fn delegated(delegated: Delegated) -> Option<bool> {
+    match delegated {
+        Delegated::Yes => Some(true),
+        Delegated::No => Some(false),
+        Delegated::NoUnit | Delegated::CannotTell => None,
+    }
 }
 
 fn names(controllers: Controllers) -> Vec<&'static str> {
@@ -134,6 +108,8 @@ fn names(controllers: Controllers) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use xioflow_cgroup::Shortfall;
+
     use super::*;
     use crate::doctor::report::{self, Check};
 
@@ -161,7 +137,7 @@ mod tests {
             directory: "/sys/fs/cgroup/a".into(),
             shortfalls: vec![
                 Shortfall::HeldByV1(Controllers::all()),
-                Shortfall::OtherProcesses(2),
+                Shortfall::HiddenProcesses(2),
             ],
             remedy: Some("mend it".to_owned()),
         };
@@ -173,7 +149,9 @@ mod tests {
             check.detail
         );
         assert!(
-            check.detail.contains("2 other processes"),
+            check
+                .detail
+                .contains("2 processes of another pid namespace"),
             "{}",
             check.detail
         );
