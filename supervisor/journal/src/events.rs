@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::{
-    Adjudication, OperationKind, OperationStatus, Owner, PruneReason, ReplayMode, RunStatus,
-    Stream, TerminationReason,
+    Adjudication, OperationKind, OperationStatus, Owner, PauseMeans, PruneReason, ReplayMode,
+    RunStatus, Stream, TerminationReason,
 };
 
 /// The type of the event that says that the stop action of an operation has a process.
@@ -34,6 +34,13 @@ pub(crate) enum Fact<'a> {
         /// Why it is being stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<TerminationReason>,
+    },
+    Paused {
+        means: PauseMeans,
+    },
+    Resumed {
+        /// By what it had stood still.
+        means: PauseMeans,
     },
     #[serde(rename_all = "camelCase")]
     StopActionBegun {
@@ -100,6 +107,8 @@ impl Fact<'_> {
         match self {
             Self::IntentRegistered { .. } => "OPERATION_INTENT_REGISTERED",
             Self::OperationStatus { .. } => "OPERATION_STATUS_TRANSITION",
+            Self::Paused { .. } => "OPERATION_PAUSED",
+            Self::Resumed { .. } => "OPERATION_RESUMED",
             Self::StopActionBegun { .. } => STOP_ACTION_BEGUN,
             Self::ResultRecorded { .. } => "OPERATION_RESULT_RECORDED",
             Self::Replayed { .. } => "OPERATION_REPLAYED",

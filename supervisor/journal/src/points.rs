@@ -31,6 +31,8 @@ const fn kind(change: &Change) -> &'static str {
         Change::AddOperation(_) => "unrun",
         Change::ActivateOperation { .. } => "activate",
         Change::StopOperation { .. } => "stop",
+        Change::PauseOperation { .. } => "pause",
+        Change::ResumeOperation { .. } => "resume",
         Change::BeginStopAction { .. } => "stop-action",
         Change::KeepOutputOrder { .. } => "order",
         Change::FinishOperation(_) => "result",

@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use rusqlite::Row;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{DataError, DataFault};
@@ -169,13 +170,19 @@ pub(crate) fn run(row: &Row<'_>) -> Result<Run, RowError> {
 
 pub(crate) const OPERATION: &str = "id, run_id, kind, name, input_fingerprint, status, required_resources_json,
     mutation_roots_json, capability_id, timeout_ms, resource_budget_json, output_ref, process_identity_json,
-    holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json, adjudication_json";
+    holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json, adjudication_json,
+    CASE status WHEN 'active' THEN (
+        SELECT CASE type WHEN 'OPERATION_PAUSED'
+               THEN json_object('means', json_extract(payload_json, '$.means'), 'sinceMs', timestamp_ms) END
+        FROM journal_events
+        WHERE operation_id = operations.id AND type IN ('OPERATION_PAUSED', 'OPERATION_RESUMED')
+        ORDER BY seq DESC LIMIT 1) END AS pause_json";
 
 /// The same of a database that no owner of this release has opened yet.
 pub(crate) const OPERATION_BEFORE_ADJUDICATIONS: &str = "id, run_id, kind, name, input_fingerprint, status,
     required_resources_json, mutation_roots_json, capability_id, timeout_ms, resource_budget_json, output_ref,
     process_identity_json, holder_json, spawn_gated, created_at_ms, finished_at_ms, outcome, result_json,
-    NULL AS adjudication_json";
+    NULL AS adjudication_json, NULL AS pause_json";
 
 pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
     let id: String = row.get("id")?;
@@ -203,18 +210,26 @@ pub(crate) fn operation(row: &Row<'_>) -> Result<Operation, RowError> {
         outcome: optional_named(row, "outcome", key)?,
         result: optional_json(row, "result_json", key)?,
         adjudication: adjudication(row, key)?,
+        pause: read_json(row, "pause_json", key)?,
         id,
     })
 }
 
 /// What was decided about an operation, if anything was.
 pub(crate) fn adjudication(row: &Row<'_>, key: Key<'_>) -> Result<Option<Adjudication>, RowError> {
-    const COLUMN: &str = "adjudication_json";
+    read_json(row, "adjudication_json", key)
+}
+
+fn read_json<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: &'static str,
+    key: Key<'_>,
+) -> Result<Option<T>, RowError> {
     let text = row
-        .get_ref(COLUMN)?
+        .get_ref(column)?
         .as_str_or_null()
         .map_err(rusqlite::Error::from)?;
-    text.map(|text| serde_json::from_str(text).map_err(|e| key.fault(COLUMN, e)))
+    text.map(|text| serde_json::from_str(text).map_err(|e| key.fault(column, e)))
         .transpose()
 }
 

@@ -7,8 +7,8 @@ mod support;
 use serde_json::json;
 use support::*;
 use xioflow_journal::{
-    Change, CommitError, Event, Finish, Journal, OperationStatus, Outcome, Query, Rejected,
-    RunStatus,
+    Change, CommitError, Event, Finish, Journal, OperationStatus, Outcome, PauseMeans, Query,
+    Rejected, RunStatus,
 };
 
 fn kinds(events: &[Event]) -> Vec<&str> {
@@ -339,4 +339,108 @@ fn an_operation_that_the_record_has_lost_is_not_begun_again() {
     assert_eq!(refused(&journal, vec![register("a", &[])]), lost);
     assert_eq!(journal.operation("a").unwrap(), None);
     journal.commit(vec![register("b", &[])]).unwrap();
+}
+
+fn pause(id: &str, means: PauseMeans) -> Change {
+    Change::PauseOperation {
+        operation_id: id.into(),
+        means,
+    }
+}
+
+fn resume(id: &str) -> Change {
+    Change::ResumeOperation {
+        operation_id: id.into(),
+    }
+}
+
+#[test]
+fn an_active_operation_is_paused_once_and_goes_on_once() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal.commit(vec![register("o", &[])]).unwrap();
+    let rule = |status, paused, verb| Rejected::PauseRule {
+        operation_id: "o".into(),
+        status,
+        paused,
+        verb,
+    };
+    let early = refused(&journal, vec![pause("o", PauseMeans::Freeze)]);
+    assert_eq!(
+        early,
+        rule(OperationStatus::IntentRegistered, false, "be paused")
+    );
+    journal.commit(vec![activate("o")]).unwrap();
+    assert_eq!(
+        refused(&journal, vec![resume("o")]),
+        rule(OperationStatus::Active, false, "go on")
+    );
+    let means = || {
+        journal
+            .operation("o")
+            .unwrap()
+            .unwrap()
+            .pause
+            .map(|it| it.means)
+    };
+    assert_eq!(means(), None);
+    for by in [PauseMeans::Freeze, PauseMeans::Signals] {
+        journal.commit(vec![pause("o", by)]).unwrap();
+        assert_eq!(means(), Some(by));
+        assert_eq!(
+            refused(&journal, vec![pause("o", by)]),
+            rule(OperationStatus::Active, true, "be paused")
+        );
+        journal.commit(vec![resume("o")]).unwrap();
+        assert_eq!(means(), None);
+    }
+    let events = journal.events(0, Some("o"), None).unwrap();
+    let told = kinds(&events);
+    assert_eq!(
+        told[2..],
+        ["OPERATION_PAUSED", "OPERATION_RESUMED"].repeat(2)
+    );
+}
+
+#[test]
+fn what_is_stopped_or_over_is_not_paused_any_more() {
+    let place = Place::new();
+    let journal = place.open_with_run();
+    journal
+        .commit(vec![register("o", &[]), activate("o")])
+        .unwrap();
+    journal
+        .commit(vec![pause("o", PauseMeans::Freeze)])
+        .unwrap();
+    let is_paused = || journal.operation("o").unwrap().unwrap().pause.is_some();
+    let since = journal
+        .operation("o")
+        .unwrap()
+        .unwrap()
+        .pause
+        .unwrap()
+        .since_ms;
+    assert_eq!(
+        since,
+        journal
+            .events(0, Some("o"), None)
+            .unwrap()
+            .last()
+            .unwrap()
+            .timestamp_ms
+    );
+    journal.commit(vec![stop("o")]).unwrap();
+    assert!(!is_paused());
+    refused(&journal, vec![resume("o")]);
+    refused(&journal, vec![pause("o", PauseMeans::Signals)]);
+    journal
+        .commit(vec![finish("o", Outcome::Cancelled)])
+        .unwrap();
+    assert!(!is_paused());
+    assert_eq!(
+        refused(&journal, vec![pause("absent", PauseMeans::Freeze)]),
+        Rejected::NoSuchOperation {
+            operation_id: "absent".into()
+        }
+    );
 }

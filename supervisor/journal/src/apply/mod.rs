@@ -3,6 +3,7 @@
 //! done here.
 
 mod operation;
+mod pause;
 mod run;
 mod settled;
 
@@ -122,6 +123,18 @@ pub enum Rejected {
         operation_id: String,
         /// Where it is.
         status: OperationStatus,
+    },
+    /// Only an active operation can be paused, once, and only a paused one goes on.
+    #[error("the operation {operation_id:?} is {}, so it cannot {verb}", if *paused { "paused" } else { status.as_str() })]
+    PauseRule {
+        /// The operation.
+        operation_id: String,
+        /// Where it is.
+        status: OperationStatus,
+        /// Whether it stands still.
+        paused: bool,
+        /// `be paused` or `go on`.
+        verb: &'static str,
     },
     /// A stop action begins once, while its operation is under way.
     #[error(
@@ -296,6 +309,11 @@ impl Applier<'_> {
                 operation_id,
                 reason,
             } => self.stop(operation_id, *reason),
+            Change::PauseOperation {
+                operation_id,
+                means,
+            } => self.pause(operation_id, *means),
+            Change::ResumeOperation { operation_id } => self.resume(operation_id),
             Change::BeginStopAction {
                 operation_id,
                 process_identity,

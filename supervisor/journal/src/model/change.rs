@@ -6,8 +6,8 @@ use serde_json::Value;
 #[cfg(doc)]
 use super::Operation;
 use super::{
-    Adjudication, OperationKind, OperationStatus, Outcome, Output, PruneReason, ReplayMode, Run,
-    RunStatus, Stream, Task, TerminationReason,
+    Adjudication, OperationKind, OperationStatus, Outcome, Output, PauseMeans, PruneReason,
+    ReplayMode, Run, RunStatus, Stream, Task, TerminationReason,
 };
 
 /// One step of a commit. The steps of one commit happen together or not at all.
@@ -38,6 +38,18 @@ pub enum Change {
         operation_id: String,
         /// Why it is stopped.
         reason: TerminationReason,
+    },
+    /// Journals `OPERATION_PAUSED`: every process of an active operation stands still, and none did before.
+    PauseOperation {
+        /// Which.
+        operation_id: String,
+        /// By what.
+        means: PauseMeans,
+    },
+    /// Journals `OPERATION_RESUMED`: a paused operation goes on.
+    ResumeOperation {
+        /// Which.
+        operation_id: String,
     },
     /// Journals `STOP_ACTION_BEGUN`: what was declared for the end of an unfinished operation has a process,
     /// which waits at its gate. Once for an operation.

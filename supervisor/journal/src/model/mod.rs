@@ -130,6 +130,26 @@ named! {
 }
 
 named! {
+    /// By what a paused operation stands still.
+    PauseMeans {
+        /// Its control group is frozen: the kernel runs nothing of it.
+        Freeze = "freeze",
+        /// Each of its processes was sent SIGSTOP.
+        Signals = "signals",
+    }
+}
+
+/// That an operation stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    /// By what.
+    pub means: PauseMeans,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+named! {
     /// How an operation ended.
     Outcome {
         /// It did what it should.
@@ -307,6 +327,8 @@ pub struct Operation {
     /// What was decided later about an end that could not be proven; null where nobody has
     /// decided, and where there was nothing to decide.
     pub adjudication: Option<Adjudication>,
+    /// That it stands still; null while it runs, and while it is being stopped.
+    pub pause: Option<Pause>,
 }
 
 /// A decision, made once and by somebody with a name, about an operation whose end could not be

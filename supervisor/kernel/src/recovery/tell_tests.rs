@@ -34,6 +34,7 @@ fn operation(kind: OperationKind) -> Operation {
         outcome: None,
         result: None,
         adjudication: None,
+        pause: None,
     }
 }
 
