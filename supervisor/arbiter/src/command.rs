@@ -10,8 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::FileType;
 use xioflow_kernel::{
-    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_STORED_BYTES, DEFAULT_STOP_ACTION_TIMEOUT,
-    DEFAULT_TIMEOUT_GRACE, Domain, Driver, OperationBuilder, Stdin, StopAction,
+    Caller, Command, DEFAULT_DRAIN_TIMEOUT, DEFAULT_STOP_ACTION_TIMEOUT, DEFAULT_TIMEOUT_GRACE,
+    Domain, Driver, OperationBuilder, Stdin, StopAction,
 };
 use xioflow_rpc::operation::{self, ExecProcess};
 use xioflow_rpc::refusal::Fault;
@@ -49,7 +49,6 @@ pub(crate) fn operation(
         .timeout_grace(millis_or(asked.timeout_grace_ms, DEFAULT_TIMEOUT_GRACE))
         .wait(Duration::from_millis(asked.wait_ms))
         .max_output_bytes(Inline::of(asked.max_output_bytes).held_bytes())
-        .max_stored_bytes(asked.max_stored_bytes.unwrap_or(DEFAULT_MAX_STORED_BYTES))
         .drain_timeout(millis_or(asked.drain_timeout_ms, DEFAULT_DRAIN_TIMEOUT))
         .descendants(descendants(asked.descendants));
     if let Some(id) = asked.operation_id {
@@ -57,6 +56,9 @@ pub(crate) fn operation(
     }
     if let Some(name) = asked.name {
         operation = operation.name(checked_name(name)?);
+    }
+    if let Some(max) = asked.max_stored_bytes {
+        operation = operation.max_stored_bytes(max);
     }
     if let Some(timeout_ms) = asked.timeout_ms {
         operation = operation.timeout(Duration::from_millis(timeout_ms));

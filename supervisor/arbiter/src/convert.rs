@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use xioflow_journal::Stream;
-use xioflow_kernel::{DescendantPolicy, Enforcement, ResourceLimits, StopActionWhen, StopManner};
+use xioflow_kernel::{
+    BudgetInUse, DescendantPolicy, Enforcement, ResourceLimits, StopActionWhen, StopManner,
+};
+use xioflow_rpc::domain;
 use xioflow_rpc::limits;
 use xioflow_rpc::operation::{self, Descendants, Manner};
 
@@ -68,4 +71,17 @@ pub(crate) fn limits(asked: &limits::Limits) -> ResourceLimits {
 /// A length of time, or that which holds without one.
 pub(crate) fn millis_or(ms: Option<u64>, default: Duration) -> Duration {
     ms.map_or(default, Duration::from_millis)
+}
+
+/// What operations have of the domain's budget.
+pub(crate) fn budget_out(budget: BudgetInUse) -> domain::Budget {
+    domain::Budget {
+        max_operations: budget.max.concurrent_max.map(|max| max as u64),
+        max_memory_bytes: budget.max.memory_max_bytes,
+        max_output_bytes: budget.max.output_max_bytes,
+        operations: budget.operations as u64,
+        memory_bytes: budget.taken.memory_bytes,
+        output_bytes: budget.taken.output_bytes,
+        waiting: budget.waiting as u64,
+    }
 }

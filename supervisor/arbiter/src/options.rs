@@ -35,6 +35,12 @@ pub struct ArbiterOptions {
     pub warm_helpers: usize,
     /// How many operations run at once; `None`: as many as are asked for.
     pub max_concurrent_operations: Option<usize>,
+    /// What the memory limits of running operations may come to, in bytes
+    /// ([`xioflow_kernel::DomainOptions::max_total_memory_bytes`]); `None`: whatever they are.
+    pub max_total_memory_bytes: Option<u64>,
+    /// What running operations may store of their output, in bytes
+    /// ([`xioflow_kernel::DomainOptions::max_total_output_bytes`]); `None`: whatever each may.
+    pub max_total_output_bytes: Option<u64>,
     /// How many bytes stored output may take ([`xioflow_kernel::DomainOptions::max_artifact_bytes`]); `None`: as
     /// many as without a word, and then none goes for new.
     pub max_artifact_bytes: Option<u64>,
@@ -52,6 +58,8 @@ impl Default for ArbiterOptions {
             helper: None,
             warm_helpers: DEFAULT_WARM_HELPERS,
             max_concurrent_operations: None,
+            max_total_memory_bytes: None,
+            max_total_output_bytes: None,
             max_artifact_bytes: None,
             wait: DEFAULT_WAIT,
             shutdown: None,

@@ -10,6 +10,7 @@ use xioflow_rpc::refusal::{Fault, kind};
 
 use crate::client::Pending;
 use crate::connection::{Phase, Token};
+use crate::convert::budget_out;
 use crate::convert::millis_or;
 use crate::refusal::of_arbiter;
 use crate::server::Server;
@@ -114,6 +115,7 @@ impl Server {
             in_flight: in_flight.collect(),
             artifact_bytes: artifacts.used,
             artifact_max_bytes: artifacts.max,
+            budget: Some(budget_out(self.domain.budget().map_err(failed)?)),
         })
     }
 }

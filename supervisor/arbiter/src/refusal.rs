@@ -9,7 +9,7 @@ use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, ExecuteError, GroupRefused, NotActive, OutputError, PruneError,
-    RunError, StoredError, namespace_remedy,
+    RunError, Scarcity, Shortage, StoredError, namespace_remedy,
 };
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -190,13 +190,30 @@ pub(crate) fn of_execute(error: &ExecuteError) -> Fault {
         ExecuteError::ResourceConflict {
             resource,
             holder,
+            scarcity,
             requested_by,
             waited_ms,
-        } => refused(kind::RESOURCE_CONFLICT, error)
-            .about("resource", resource.as_str())
-            .about("holder", holder.as_str())
-            .about("requestedBy", requested_by.as_str())
-            .about("waitedMs", *waited_ms),
+        } => {
+            let fault = refused(kind::RESOURCE_CONFLICT, error)
+                .about("resource", resource.as_str())
+                .about("holder", holder.as_str())
+                .about("requestedBy", requested_by.as_str())
+                .about("waitedMs", *waited_ms);
+            match scarcity.as_deref() {
+                Some(Scarcity { shortage, others }) => {
+                    about_shortage(fault, shortage).about("others", others.clone())
+                }
+                None => fault,
+            }
+        }
+        ExecuteError::BudgetExceeded { shortage } => {
+            let fault =
+                refused(kind::BUDGET_EXCEEDED, error).about("resource", shortage.amount.resource());
+            about_shortage(fault, shortage)
+        }
+        ExecuteError::MemoryUnlimited { max_bytes } => {
+            refused(kind::MEMORY_UNLIMITED, error).about("maxBytes", *max_bytes)
+        }
         ExecuteError::RunClosed { run_id, problem } => refused(kind::RUN_CLOSED, error)
             .about("runId", run_id.as_str())
             .about("problem", problem.as_str()),
@@ -242,6 +259,14 @@ fn of_commit(commit: &CommitError, error: &(dyn Error + 'static)) -> Fault {
         }
         _ => refused(kind::JOURNAL_FAILED, error),
     }
+}
+
+/// How much of an amount there is, and how much was asked for.
+fn about_shortage(fault: Fault, shortage: &Shortage) -> Fault {
+    fault
+        .about("askedBytes", shortage.asked_bytes)
+        .about("freeBytes", shortage.free_bytes)
+        .about("maxBytes", shortage.max_bytes)
 }
 
 /// Why there is nothing to stop, to suspend or to attach to.

@@ -87,6 +87,12 @@ pub fn serve(
     if let Some(max) = options.max_concurrent_operations {
         domain = domain.max_concurrent_operations(max);
     }
+    if let Some(max) = options.max_total_memory_bytes {
+        domain = domain.max_total_memory_bytes(max);
+    }
+    if let Some(max) = options.max_total_output_bytes {
+        domain = domain.max_total_output_bytes(max);
+    }
     if let Some(max) = options.max_artifact_bytes {
         domain = domain.max_artifact_bytes(max);
     }

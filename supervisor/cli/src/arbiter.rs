@@ -17,8 +17,32 @@ use crate::size::parse_size;
 /// Environment variable that says after how long an arbiter ends that this program starts.
 pub(crate) const IDLE_VARIABLE: &str = "XIOFLOW_ARBITER_IDLE";
 
-/// Environment variable that says how much stored output may take.
-const MAX_ARTIFACTS_VARIABLE: &str = "XIOFLOW_MAX_ARTIFACTS";
+/// An environment variable that says a size, for this program and for an arbiter that it starts.
+pub(crate) struct SizeVariable(&'static str);
+
+/// How much stored output may take.
+pub(crate) const MAX_ARTIFACTS: SizeVariable = SizeVariable("XIOFLOW_MAX_ARTIFACTS");
+
+/// What the memory limits of running operations may come to.
+pub(crate) const MAX_TOTAL_MEMORY: SizeVariable = SizeVariable("XIOFLOW_MAX_TOTAL_MEMORY");
+
+/// What running operations may store of their output.
+pub(crate) const MAX_TOTAL_OUTPUT: SizeVariable = SizeVariable("XIOFLOW_MAX_TOTAL_OUTPUT");
+
+impl SizeVariable {
+    /// The size, if one was said: by an option, or else by the environment.
+    pub(crate) fn or_said(&self, asked: Option<u64>) -> Result<Option<u64>, Failure> {
+        let named = env::var_os(self.0).filter(|text| !text.is_empty());
+        let Some(text) = named.filter(|_| asked.is_none()) else {
+            return Ok(asked);
+        };
+        let size = parse_size(&text.to_string_lossy());
+        size.map(Some).map_err(|why| {
+            let message = format!("{} is no size: {why}", self.0);
+            Failure::new("usage", Code::Usage, message)
+        })
+    }
+}
 
 /// What this program says of itself.
 pub(crate) fn hello() -> Hello {
@@ -48,24 +72,12 @@ pub(crate) fn starter() -> Result<Starter, Failure> {
     starter
         .variables
         .extend(helper.map(|path| (HELPER_VARIABLE.into(), path.into())));
-    let limit = max_artifacts(None)?.map(|max| max.to_string());
-    starter
-        .variables
-        .extend(limit.map(|max| (MAX_ARTIFACTS_VARIABLE.into(), max.into())));
+    for variable in [MAX_ARTIFACTS, MAX_TOTAL_MEMORY, MAX_TOTAL_OUTPUT] {
+        let said = variable.or_said(None)?.map(|max| max.to_string());
+        let said = said.map(|max| (variable.0.into(), max.into()));
+        starter.variables.extend(said);
+    }
     Ok(starter)
-}
-
-/// How much stored output may take, if that was said: by an option, or by the environment.
-pub(crate) fn max_artifacts(asked: Option<u64>) -> Result<Option<u64>, Failure> {
-    let named = env::var_os(MAX_ARTIFACTS_VARIABLE).filter(|text| !text.is_empty());
-    let Some(text) = named.filter(|_| asked.is_none()) else {
-        return Ok(asked);
-    };
-    let size = parse_size(&text.to_string_lossy());
-    size.map(Some).map_err(|why| {
-        let message = format!("{MAX_ARTIFACTS_VARIABLE} is no size: {why}");
-        Failure::new("usage", Code::Usage, message)
-    })
 }
 
 /// After how long it ends, if that was said.

@@ -12,7 +12,7 @@ use xioflow_kernel::journal::{
     CommitError, Fault, FileError, OpenError, OwnerRole, ReadError, StorageError,
 };
 use xioflow_kernel::{
-    AdjudicateError, ArbiterError, DomainError, ExecuteError, InvalidCommand, OutputError,
+    AdjudicateError, Amount, ArbiterError, DomainError, ExecuteError, InvalidCommand, OutputError,
     PruneError, namespace_remedy,
 };
 
@@ -267,6 +267,19 @@ impl From<ExecuteError> for Failure {
                     shell::word(holder)
                 );
                 Self::of("resource_conflict", Code::Busy, &error).hint(hint)
+            }
+            ExecuteError::BudgetExceeded { shortage } => {
+                let hint = match shortage.amount {
+                    Amount::Memory => "give it a lower --memory, or the domain a greater budget: \
+                         `xioflow arbiter --max-total-memory SIZE`",
+                    Amount::Output => "give it a lower --max-stored, of which it has one for each stream, or the \
+                         domain a greater budget: `xioflow arbiter --max-total-output SIZE`",
+                };
+                Self::of(kind::BUDGET_EXCEEDED, Code::Unavailable, &error).hint(hint)
+            }
+            ExecuteError::MemoryUnlimited { .. } => {
+                Self::of(kind::MEMORY_UNLIMITED, Code::Usage, &error)
+                    .hint("--memory SIZE gives it one, such as --memory 512MiB")
             }
             // This program stops waiting only when it is told to.
             ExecuteError::JoinAbandoned { .. } => {

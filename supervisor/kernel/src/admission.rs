@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::control::Control;
 use crate::deadline::timespec_until;
-use crate::leases::{Conflict, LeaseTable};
+use crate::leases::{Claim, Conflict, DomainBudget, LeaseTable, Share};
 
 /// The lease table of a domain with those who wait.
 #[derive(Debug)]
@@ -41,6 +41,17 @@ pub(crate) enum Allocation {
     Closed,
 }
 
+/// What operations have of the budget of their domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// How many there are that have not ended.
+    pub(crate) operations: usize,
+    /// What they have of its amounts, with those that ended without proof.
+    pub(crate) share: Share,
+    /// How many wait for something.
+    pub(crate) waiting: usize,
+}
+
 impl Leases {
     pub(crate) fn new(table: LeaseTable) -> Self {
         let state = State {
@@ -59,50 +70,61 @@ impl Leases {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes all of `resources` for `operation`, waiting at most `wait`.
+    /// Takes all of `claim` for `operation`, waiting at most `wait`.
     pub(crate) fn allocate(
         &self,
         operation: &str,
-        resources: &[String],
+        claim: &Claim,
         wait: Duration,
         control: &Arc<Control>,
     ) -> Allocation {
         {
             let mut state = self.lock();
-            match state.table.try_take(operation, resources) {
+            match state.table.try_take(operation, claim) {
                 Ok(()) => return Allocation::Granted,
                 Err(conflict) if wait.is_zero() => return Allocation::Refused(conflict),
                 Err(_) => {}
             }
-            state.table.wait(operation, resources);
+            state.table.wait(operation, claim);
             state
                 .sleepers
                 .insert(operation.to_owned(), Arc::clone(control));
         }
-        self.sleep(
-            operation,
-            resources,
-            control,
-            Instant::now().checked_add(wait),
-        )
+        self.sleep(operation, claim, control, Instant::now().checked_add(wait))
     }
 
     fn sleep(
         &self,
         operation: &str,
-        resources: &[String],
+        claim: &Claim,
         control: &Control,
         until: Option<Instant>,
     ) -> Allocation {
         loop {
             // Before the look, not after it: a wake-up that comes in between must not be lost.
             control.clear_wake();
-            if let Some(end) = self.lock().look(operation, resources, control, until) {
+            if let Some(end) = self.lock().look(operation, claim, control, until) {
                 return end;
             }
             let mut polled = [PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
             // An interrupted wait only looks again.
             poll(&mut polled, timespec_until(until).as_ref()).ok();
+        }
+    }
+
+    /// What operations may take together.
+    pub(crate) fn budget(&self) -> DomainBudget {
+        self.lock().table.budget()
+    }
+
+    /// What is taken of the budget now, and how many wait.
+    pub(crate) fn taken(&self) -> Taken {
+        let state = self.lock();
+        let (operations, share) = state.table.taken();
+        Taken {
+            operations,
+            share,
+            waiting: state.table.waiting(),
         }
     }
 
@@ -136,7 +158,7 @@ impl State {
     fn look(
         &mut self,
         operation: &str,
-        resources: &[String],
+        claim: &Claim,
         control: &Control,
         until: Option<Instant>,
     ) -> Option<Allocation> {
@@ -155,7 +177,7 @@ impl State {
             Some(_) if self.closed => Allocation::Closed,
             Some(conflict) => Allocation::Refused(conflict),
             None => {
-                self.table.restore(operation, resources);
+                self.table.restore(operation, claim);
                 Allocation::Granted
             }
         };
@@ -185,22 +207,22 @@ mod tests {
         Arc::new(Control::new().unwrap())
     }
 
-    fn taken() -> (Arc<Leases>, Vec<String>) {
-        let leases = Arc::new(Leases::new(LeaseTable::new(None)));
-        let resources = vec!["x".to_owned()];
-        let first = leases.allocate("a", &resources, Duration::ZERO, &mailbox());
+    fn taken() -> (Arc<Leases>, Claim) {
+        let leases = Arc::new(Leases::new(LeaseTable::new(DomainBudget::default())));
+        let claim = Claim::of_resources(&["x".to_owned()]);
+        let first = leases.allocate("a", &claim, Duration::ZERO, &mailbox());
         assert!(matches!(first, Allocation::Granted));
-        (leases, resources)
+        (leases, claim)
     }
 
     const LONG: Duration = Duration::from_secs(60);
 
     /// A resource that `a` has and `b` waits for.
     fn waited_for() -> (Arc<Leases>, std::thread::JoinHandle<Allocation>) {
-        let (leases, resources) = taken();
+        let (leases, claim) = taken();
         let waiter = {
             let leases = Arc::clone(&leases);
-            std::thread::spawn(move || leases.allocate("b", &resources, LONG, &mailbox()))
+            std::thread::spawn(move || leases.allocate("b", &claim, LONG, &mailbox()))
         };
         while !leases.lock().sleepers.contains_key("b") {
             std::thread::yield_now();
@@ -217,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_wait_that_is_over_names_the_holder() {
-        let (leases, resources) = taken();
+        let (leases, claim) = taken();
         let wait = Duration::from_millis(5);
-        let end = leases.allocate("b", &resources, wait, &mailbox());
+        let end = leases.allocate("b", &claim, wait, &mailbox());
         let Allocation::Refused(conflict) = end else {
             panic!("{end:?}")
         };
@@ -235,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_waiter_leaves_the_queue_to_those_behind_it() {
-        let (leases, resources) = taken();
+        let (leases, claim) = taken();
         let control = mailbox();
         let stop = StopRequest {
             reason: TerminationReason::UserCancelled,
@@ -243,10 +265,10 @@ mod tests {
             grace: Duration::ZERO,
         };
         assert!(control.wish(Wish::Stop(stop)));
-        let end = leases.allocate("b", &resources, LONG, &control);
+        let end = leases.allocate("b", &claim, LONG, &control);
         assert!(matches!(end, Allocation::Cancelled));
         leases.release("a");
-        let end = leases.allocate("c", &resources, Duration::ZERO, &mailbox());
+        let end = leases.allocate("c", &claim, Duration::ZERO, &mailbox());
         assert!(matches!(end, Allocation::Granted));
     }
 }

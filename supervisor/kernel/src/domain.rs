@@ -1,5 +1,6 @@
 //! A domain: one folder, one owner, and everything that its operations share. `options` opens it.
 
+mod budget;
 mod options;
 
 use std::os::fd::OwnedFd;
@@ -32,6 +33,7 @@ use crate::run::{RunHandle, TaskHandle, new_run, new_task};
 use crate::stop::{StopManner, StopRequest};
 use crate::unrecorded::Unrecorded;
 
+pub use budget::BudgetInUse;
 pub use options::DomainOptions;
 
 /// An open domain. This process is its only owner until it is dropped or closed, or a client of the

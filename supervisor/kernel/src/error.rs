@@ -12,6 +12,7 @@ use crate::command::InvalidCommand;
 use crate::driver::Driver;
 use crate::groups::GroupRefused;
 use crate::helper::{LinkError, LocateError};
+use crate::leases::{Bytes, Scarcity, Shortage};
 use crate::limits::InvalidLimits;
 use crate::operation::StoredError;
 use crate::result::OperationResult;
@@ -169,16 +170,39 @@ pub enum ExecuteError {
     #[error("the domain is closed and takes no operations")]
     DomainClosed,
     /// A resource is held by somebody else.
-    #[error("resource {resource} is held by operation {holder} (waited {waited_ms} ms)")]
+    #[error("{} (waited {waited_ms} ms)", held_by(resource, holder, scarcity.as_deref()))]
     ResourceConflict {
-        /// The resource.
+        /// The resource: that of a lease, or one of the domain's own: `domain:max_concurrent_ops`,
+        /// `domain:max_total_memory`, `domain:max_total_output`.
         resource: String,
-        /// Who holds it or is ahead in the queue.
+        /// Who holds it or is ahead in the queue; of an amount, whoever has the most of it.
         holder: String,
+        /// Of an amount: how much there is of it, and who else has some.
+        scarcity: Option<Box<Scarcity>>,
         /// Who asked.
         requested_by: String,
         /// How long it was waited for, in milliseconds.
         waited_ms: u64,
+    },
+    /// It may take more than the domain gives all operations together, so no wait could help. Nothing ran, and
+    /// the id is still free.
+    #[error(
+        "an operation may take no more {} than the domain gives all of them together, {}; this one asks for {}",
+        shortage.amount, Bytes(shortage.max_bytes), Bytes(shortage.asked_bytes)
+    )]
+    BudgetExceeded {
+        /// Of what, and how much.
+        shortage: Shortage,
+    },
+    /// The domain has a budget of memory, and nobody sees to it that this operation keeps within a part of that.
+    /// Nothing ran, and the id is still free.
+    #[error(
+        "an operation needs a memory limit in a domain that gives all of them {} together, and one that is only observed is none",
+        Bytes(*max_bytes)
+    )]
+    MemoryUnlimited {
+        /// What all have together, in bytes.
+        max_bytes: u64,
     },
     /// There is no such Run, or it has ended.
     #[error("run {run_id} takes no operations: {problem}")]
@@ -404,4 +428,13 @@ pub enum RunError {
     /// The domain's arbiter could not be asked, or had another reason.
     #[error(transparent)]
     Arbiter(Box<ArbiterError>),
+}
+
+/// Who stands in the way of whom, as a sentence.
+fn held_by(resource: &str, holder: &str, scarcity: Option<&Scarcity>) -> String {
+    let Some(Scarcity { shortage, others }) = scarcity else {
+        return format!("resource {resource} is held by operation {holder}");
+    };
+    let others: String = others.iter().map(|other| format!(", {other}")).collect();
+    format!("resource {resource} is short, {shortage}: operation {holder}{others} have it")
 }

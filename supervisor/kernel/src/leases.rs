@@ -1,36 +1,74 @@
-//! Who may hold which resource, and who waits: the rules. Pure.
+//! Who may hold which resource, who takes how much of the domain's budget, and who waits: the rules. Pure.
 //!
-//! An operation gets all its resources or none. Waiters are served first in, first out per
-//! overlapping resource: what a blocked waiter needs is reserved for it, so nobody who came later
-//! overtakes it, while a request that overlaps with nobody is not held up.
+//! An operation gets all that it claims or none. Waiters are served first in, first out per
+//! overlapping resource and per amount: what a blocked waiter needs is reserved for it, so nobody who
+//! came later overtakes it, while a request that overlaps with nobody is not held up.
+
+mod budget;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::resources::FOLDER_PREFIX;
 
+pub(crate) use budget::Bytes;
+pub use budget::{Amount, DomainBudget, Scarcity, Share, Shortage};
+
 /// The resource named in a conflict when the number of operations is what blocks.
 pub const CONCURRENCY: &str = "domain:max_concurrent_ops";
+
+/// How many of those who stand in the way are named.
+const NAMED_MAX: usize = 8;
 
 /// Who stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The resource that was asked for.
+    /// The resource that was asked for: a name of a lease, or one of the domain's own
+    /// ([`CONCURRENCY`], [`Amount::resource`]).
     pub resource: String,
-    /// Who holds it, or waits for it with an older claim.
+    /// Who holds it, or waits for it with an older claim. Of an amount: whoever has the most of it.
     pub holder: String,
+    /// Of an amount: how much there is of it, and who else has some.
+    pub scarcity: Option<Box<Scarcity>>,
+}
+
+/// What one operation needs to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The resources that nobody else may have meanwhile.
+    pub resources: Vec<String>,
+    /// What it takes of the domain's budget.
+    pub share: Share,
+}
+
+impl Claim {
+    /// Only resources.
+    #[must_use]
+    pub fn of_resources(resources: &[String]) -> Self {
+        Self {
+            resources: resources.to_vec(),
+            share: Share::default(),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.resources.extend_from_slice(&other.resources);
+        self.share = self.share.plus(other.share);
+    }
 }
 
 /// All holders and waiters of a domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LeaseTable {
-    concurrent_max: Option<usize>,
+    budget: DomainBudget,
     holders: BTreeMap<String, Holder>,
     waiting: VecDeque<Waiter>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Holder {
-    resources: Vec<String>,
+    claim: Claim,
     /// Whether it takes one of the places.
     unfinished: bool,
 }
@@ -38,46 +76,67 @@ struct Holder {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Waiter {
     operation: String,
-    resources: Vec<String>,
+    claim: Claim,
 }
 
 impl LeaseTable {
-    /// One without holders, for at most so many unfinished operations.
+    /// One without holders, for operations that take no more than this together.
     #[must_use]
-    pub fn new(concurrent_max: Option<usize>) -> Self {
+    pub fn new(budget: DomainBudget) -> Self {
         Self {
-            concurrent_max,
+            budget,
             ..Self::default()
         }
     }
 
+    /// What operations may take together.
+    #[must_use]
+    pub fn budget(&self) -> DomainBudget {
+        self.budget
+    }
+
+    /// What is taken of the budget: the places, and the amounts.
+    #[must_use]
+    pub fn taken(&self) -> (usize, Share) {
+        let holders = self.holders.values();
+        let places = holders.clone().filter(|holder| holder.unfinished).count();
+        let share = holders.fold(Share::default(), |sum, it| sum.plus(it.claim.share));
+        (places, share)
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Notes a holder that is known from the journal, whatever else it overlaps with.
-    pub fn restore(&mut self, operation: &str, resources: &[String]) {
+    pub fn restore(&mut self, operation: &str, claim: &Claim) {
         let holder = self.holders.entry(operation.to_owned()).or_default();
-        holder.resources.extend_from_slice(resources);
+        holder.claim.add(claim);
         holder.unfinished = true;
     }
 
-    /// Gives `operation` its resources.
+    /// Gives `operation` what it claims.
     ///
     /// # Errors
     /// Who stands in the way.
-    pub fn try_take(&mut self, operation: &str, resources: &[String]) -> Result<(), Conflict> {
+    pub fn try_take(&mut self, operation: &str, claim: &Claim) -> Result<(), Conflict> {
         let ahead = self.waiting.len();
-        match self.blocker(resources, ahead) {
+        match self.blocker(claim, ahead) {
             Some(conflict) => Err(conflict),
             None => {
-                self.restore(operation, resources);
+                self.restore(operation, claim);
                 Ok(())
             }
         }
     }
 
     /// Puts `operation` at the end of the queue.
-    pub fn wait(&mut self, operation: &str, resources: &[String]) {
+    pub fn wait(&mut self, operation: &str, claim: &Claim) {
         let waiter = Waiter {
             operation: operation.to_owned(),
-            resources: resources.to_vec(),
+            claim: claim.clone(),
         };
         self.waiting.push_back(waiter);
     }
@@ -88,7 +147,7 @@ impl LeaseTable {
             .waiting
             .iter()
             .position(|waiter| waiter.operation == operation)?;
-        let conflict = self.blocker(&self.waiting[at].resources.clone(), at);
+        let conflict = self.blocker(&self.waiting[at].claim, at);
         self.waiting.remove(at);
         conflict
     }
@@ -98,10 +157,12 @@ impl LeaseTable {
         self.holders.remove(operation);
     }
 
-    /// Leaves `operation`, which has ended without proof, its resources, and frees its place.
+    /// Leaves `operation`, which has ended without proof, its resources and its memory, which what is left of it
+    /// may use; frees its place, and what it might have stored, for nobody stores anything of it any more.
     pub fn keep(&mut self, operation: &str) {
         if let Some(holder) = self.holders.get_mut(operation) {
             holder.unfinished = false;
+            holder.claim.share.output_bytes = 0;
         }
     }
 
@@ -111,10 +172,10 @@ impl LeaseTable {
         let mut at = 0;
         while at < self.waiting.len() {
             let waiter = self.waiting[at].clone();
-            match self.blocker(&waiter.resources, at) {
+            match self.blocker(&waiter.claim, at) {
                 None => {
                     self.waiting.remove(at);
-                    self.restore(&waiter.operation, &waiter.resources);
+                    self.restore(&waiter.operation, &waiter.claim);
                     served.push(waiter.operation);
                 }
                 // When the number of operations blocks, it blocks everybody behind as well.
@@ -125,36 +186,66 @@ impl LeaseTable {
         served
     }
 
-    /// Who blocks these resources: a holder, or one of the first `ahead` waiters.
-    fn blocker(&self, resources: &[String], ahead: usize) -> Option<Conflict> {
-        let held = self
-            .holders
-            .iter()
-            .map(|(operation, holder)| (operation, &holder.resources));
-        let reserved = self
-            .waiting
-            .iter()
-            .take(ahead)
-            .map(|waiter| (&waiter.operation, &waiter.resources));
-        for (holder, theirs) in held.chain(reserved) {
-            let overlap = resources
+    /// Who blocks this claim: a holder, or one of the first `ahead` waiters.
+    fn blocker(&self, claim: &Claim, ahead: usize) -> Option<Conflict> {
+        self.overlapping(&claim.resources, ahead)
+            .or_else(|| self.crowding())
+            .or_else(|| self.overdrawing(claim.share, ahead))
+    }
+
+    /// Everybody whose claim comes first, the first `ahead` waiters after the holders.
+    fn before(&self, ahead: usize) -> impl Iterator<Item = (&String, &Claim)> {
+        let held = self.holders.iter();
+        let held = held.map(|(operation, holder)| (operation, &holder.claim));
+        let reserved = self.waiting.iter().take(ahead);
+        held.chain(reserved.map(|waiter| (&waiter.operation, &waiter.claim)))
+    }
+
+    fn overlapping(&self, resources: &[String], ahead: usize) -> Option<Conflict> {
+        self.before(ahead).find_map(|(holder, theirs)| {
+            let resource = resources
                 .iter()
-                .find(|ours| theirs.iter().any(|it| overlaps(ours, it)));
-            if let Some(resource) = overlap {
-                return Some(Conflict {
-                    resource: resource.clone(),
-                    holder: holder.clone(),
-                });
-            }
-        }
-        let max = self.concurrent_max?;
+                .find(|ours| theirs.resources.iter().any(|it| overlaps(ours, it)))?;
+            Some(Conflict::of(resource, holder))
+        })
+    }
+
+    fn crowding(&self) -> Option<Conflict> {
+        let max = self.budget.concurrent_max?;
         let mut unfinished = self.holders.iter().filter(|(_, holder)| holder.unfinished);
         let full = unfinished.clone().count() >= max;
-        let first = unfinished.next().map(|(operation, _)| operation.clone());
-        full.then(|| Conflict {
-            resource: CONCURRENCY.to_owned(),
-            holder: first.unwrap_or_default(),
+        let first = unfinished.next().map_or("", |(operation, _)| operation);
+        full.then(|| Conflict::of(CONCURRENCY, first))
+    }
+
+    fn overdrawing(&self, share: Share, ahead: usize) -> Option<Conflict> {
+        let taken = self
+            .before(ahead)
+            .fold(Share::default(), |sum, (_, claim)| sum.plus(claim.share));
+        let shortage = self.budget.shortage(share, taken)?;
+        let of = |claim: &Claim| claim.share.of(shortage.amount);
+        let mut takers: Vec<_> = self.before(ahead).filter(|(_, it)| of(it) > 0).collect();
+        // A stable order: of those with as much, the holders come before the waiters.
+        takers.sort_by_key(|(_, claim)| std::cmp::Reverse(of(claim)));
+        let mut named = takers.iter().map(|(operation, _)| (*operation).clone());
+        let resource = shortage.amount.resource();
+        let holder = named.next().unwrap_or_default();
+        let others = named.take(NAMED_MAX - 1).collect();
+        Some(Conflict {
+            resource: resource.to_owned(),
+            holder,
+            scarcity: Some(Box::new(Scarcity { shortage, others })),
         })
+    }
+}
+
+impl Conflict {
+    fn of(resource: &str, holder: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            holder: holder.to_owned(),
+            scarcity: None,
+        }
     }
 }
 
@@ -174,135 +265,4 @@ fn inside(path: &str, folder: &str) -> bool {
     path.trim_end_matches('/')
         .strip_prefix(folder)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn names(list: &[&str]) -> Vec<String> {
-        list.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn a_conflict_names_resource_and_holder() {
-        let mut table = LeaseTable::new(None);
-        table.try_take("a", &names(&["db", "port"])).unwrap();
-        let conflict = table.try_take("b", &names(&["port"])).unwrap_err();
-        assert_eq!(
-            conflict,
-            Conflict {
-                resource: "port".into(),
-                holder: "a".into()
-            }
-        );
-    }
-
-    #[test]
-    fn three_waiters_are_served_in_order() {
-        let mut table = LeaseTable::new(None);
-        table.try_take("a", &names(&["x"])).unwrap();
-        for waiter in ["b", "c", "d"] {
-            table.wait(waiter, &names(&["x"]));
-        }
-        for (done, next) in [("a", "b"), ("b", "c"), ("c", "d")] {
-            table.release(done);
-            assert_eq!(table.serve(), [next]);
-        }
-    }
-
-    #[test]
-    fn a_blocked_waiter_is_not_overtaken_and_holds_up_nobody_else() {
-        let mut table = LeaseTable::new(None);
-        table.try_take("a", &names(&["x"])).unwrap();
-        table.wait("both", &names(&["x", "y"]));
-        assert_eq!(
-            table.try_take("late", &names(&["y"])).unwrap_err().holder,
-            "both"
-        );
-        table.try_take("other", &names(&["z"])).unwrap();
-    }
-
-    #[test]
-    fn folders_overlap_by_path_and_not_by_letters() {
-        for (one, other, expected) in [
-            ("/w", "/w/a", true),
-            ("/w/a", "/w", true),
-            ("/w/a/", "/w/a", true),
-            ("/w/a", "/w/ab", false),
-            ("/", "/w", true),
-        ] {
-            let (one, other) = (
-                format!("{FOLDER_PREFIX}{one}"),
-                format!("{FOLDER_PREFIX}{other}"),
-            );
-            assert_eq!(overlaps(&one, &other), expected, "{one} {other}");
-        }
-        assert!(!overlaps("a", "ab"));
-    }
-
-    #[test]
-    fn operations_without_resources_count() {
-        let mut table = LeaseTable::new(Some(1));
-        table.try_take("a", &[]).unwrap();
-        assert_eq!(table.try_take("b", &[]).unwrap_err().resource, CONCURRENCY);
-        table.wait("b", &[]);
-        table.release("a");
-        assert_eq!(table.serve(), ["b"]);
-    }
-
-    #[test]
-    fn one_that_ended_without_proof_keeps_its_resources_and_no_place() {
-        let mut table = LeaseTable::new(Some(1));
-        table.try_take("a", &names(&["x"])).unwrap();
-        table.wait("b", &[]);
-        table.keep("a");
-        assert_eq!(table.serve(), ["b"]);
-        table.release("b");
-        let conflict = table.try_take("c", &names(&["x"])).unwrap_err();
-        assert_eq!(
-            (conflict.resource.as_str(), conflict.holder.as_str()),
-            ("x", "a")
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn nobody_shares_and_everybody_is_served(
-            requests in prop::collection::vec(prop::collection::vec(0u8..5, 0..4), 1..12),
-            max in prop::option::of(1usize..4),
-        ) {
-            let mut table = LeaseTable::new(max);
-            let mut running: Vec<(String, Vec<String>)> = Vec::new();
-            let all: Vec<(String, Vec<String>)> = requests
-                .iter()
-                .enumerate()
-                .map(|(at, set)| {
-                    let set = set.iter().map(|name| format!("r{name}")).collect();
-                    (format!("op{at}"), set)
-                })
-                .collect();
-            for (operation, set) in &all {
-                match table.try_take(operation, set) {
-                    Ok(()) => running.push((operation.clone(), set.clone())),
-                    Err(_) => table.wait(operation, set),
-                }
-            }
-            let mut finished = 0;
-            while let Some((operation, _)) = running.pop() {
-                table.release(&operation);
-                finished += 1;
-                for name in table.serve() {
-                    let set = all.iter().find(|(it, _)| *it == name).unwrap().1.clone();
-                    for (_, held) in &running {
-                        prop_assert!(held.iter().all(|it| !set.contains(it)));
-                    }
-                    running.push((name, set));
-                }
-                prop_assert!(max.is_none_or(|max| running.len() <= max));
-            }
-            prop_assert_eq!(finished, all.len());
-        }
-    }
 }

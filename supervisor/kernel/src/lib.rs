@@ -100,7 +100,7 @@ pub mod views;
 #[cfg(feature = "rules")]
 #[doc(hidden)]
 pub mod rules {
-    pub use crate::leases::{CONCURRENCY, Conflict, LeaseTable};
+    pub use crate::leases::{CONCURRENCY, Claim, Conflict, LeaseTable};
     pub use crate::operation::rules::{Cause, Heard, Talk, outcome_of};
     pub use crate::recovery::rules::*;
 }
@@ -109,7 +109,7 @@ pub use adjudication::{ACTOR_MAX_BYTES, AdjudicateError, NOTE_MAX_BYTES, Residua
 pub use caller::{Caller, ResourceLimit};
 pub use command::{Command, InvalidCommand};
 pub use delegation::{Delegated, DelegationEvidence};
-pub use domain::{Domain, DomainOptions};
+pub use domain::{BudgetInUse, Domain, DomainOptions};
 pub use driver::{Driver, namespace_remedy};
 pub use error::{
     ArbiterError, DomainError, ExecuteError, NotActive, OPERATION_ID_MAX_BYTES, RunError,
@@ -121,6 +121,7 @@ pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
     find_helper,
 };
+pub use leases::{Amount, DomainBudget, Scarcity, Share, Shortage};
 pub use limits::{
     Enforcement, InvalidLimits, MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, MILLI_CPUS_MAX,
     MILLI_CPUS_MIN, PIDS_LIMIT_MAX, ResourceLimits,

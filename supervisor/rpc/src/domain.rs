@@ -32,6 +32,30 @@ pub struct Status {
     pub artifact_bytes: u64,
     /// What they may take.
     pub artifact_max_bytes: u64,
+    /// What operations may take together; null from a release that has no budget.
+    #[serde(default)]
+    pub budget: Option<Budget>,
+}
+
+/// What the operations of the domain may take together, and what they have of it. A limit that is null is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// How many operations run at once at most.
+    pub max_operations: Option<u64>,
+    /// What their memory limits come to at most, in bytes.
+    pub max_memory_bytes: Option<u64>,
+    /// What they may store of their output, in bytes.
+    pub max_output_bytes: Option<u64>,
+    /// How many operations have not ended.
+    pub operations: u64,
+    /// What their memory limits come to, in bytes.
+    pub memory_bytes: u64,
+    /// What they may store, in bytes.
+    pub output_bytes: u64,
+    /// How many wait for a part of it, or for a resource.
+    pub waiting: u64,
 }
 
 /// An operation that the arbiter executes.

@@ -51,7 +51,8 @@ pub struct ExecProcess {
     /// How much of each output stream the result holds, in bytes; 10 MiB by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
-    /// How much of each output stream is stored, in bytes; 4 GiB by default.
+    /// How much of each output stream is stored, in bytes; by default 4 GiB, and in a domain with a budget of stored
+    /// output a sixteenth of that, if it is less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_stored_bytes: Option<u64>,
     /// How long its pipes may stay open after its tree is gone, in milliseconds; 2000 by default.

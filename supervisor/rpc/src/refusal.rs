@@ -177,8 +177,14 @@ pub mod kind {
         /// The id is taken. Subject: `operationId`, `existingFingerprint`, `requestedFingerprint`,
         /// `status`, `runId`.
         OPERATION_ID_CONFLICT = "operation_id_conflict";
-        /// A resource is held. Subject: `resource`, `holder`, `requestedBy`, `waitedMs`.
+        /// A resource is held. Subject: `resource`, `holder`, `requestedBy`, `waitedMs`; of an amount of the domain's
+        /// budget also `others` who have some of it, `askedBytes`, `freeBytes`, `maxBytes`.
         RESOURCE_CONFLICT = "resource_conflict";
+        /// An operation asks for more than the domain gives all of them together. Nothing ran. Subject: `resource`,
+        /// `askedBytes`, `freeBytes`, `maxBytes`.
+        BUDGET_EXCEEDED = "budget_exceeded";
+        /// The domain has a budget of memory, and the operation no limit that is seen to. Nothing ran. Subject: `maxBytes`.
+        MEMORY_UNLIMITED = "memory_unlimited";
         /// Nobody runs the unfinished operation. Subject: `operationId`, `status`, `runId`.
         RECOVERY_REQUIRED = "recovery_required";
         /// The submission no longer waits for the operation of another. Subject: `operationId`.

@@ -2,7 +2,8 @@
 //! before that.
 
 use xioflow_journal::{Outcome, RunStatus, TerminationReason};
-use xioflow_kernel::rules::{Cause, Heard, LeaseTable, Talk, outcome_of};
+use xioflow_kernel::DomainBudget;
+use xioflow_kernel::rules::{Cause, Claim, Heard, LeaseTable, Talk, outcome_of};
 use xioflow_protocol::{Exit, LaunchFailure, Reply as Message, Stage, TreeEnd, Usage};
 
 use crate::mutation::Mutation;
@@ -121,8 +122,8 @@ fn idle(state: &State, owner: &Owner, at: usize, mutation: Option<Mutation>, act
 
 /// Whether the lease can be had, by the product's table: what this owner has found in the record, and has begun itself.
 fn admits(state: &State, owner: &Owner, at: usize, mutation: Option<Mutation>) -> bool {
-    let mut table = LeaseTable::new(None);
-    let lease = [LEASE.to_owned()];
+    let mut table = LeaseTable::new(DomainBudget::default());
+    let lease = Claim::of_resources(&[LEASE.to_owned()]);
     for (other, op) in state.ops.iter().enumerate() {
         let name = other.to_string();
         let is_recorded = op.row.as_ref().is_some_and(|row| row.lease);

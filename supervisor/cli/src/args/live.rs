@@ -103,6 +103,17 @@ pub(crate) struct ArbiterArgs {
     #[arg(long, value_name = "N", value_parser = parse_count::<usize>)]
     pub(crate) max_operations: Option<usize>,
 
+    /// What the memory limits of all that runs come to at most; others wait, as for a lease, and each needs a limit
+    /// (`run --memory`). $XIOFLOW_MAX_TOTAL_MEMORY says it too, also for an arbiter that `run` starts
+    /// [default: whatever they are]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_total_memory: Option<u64>,
+
+    /// What all that runs may store of its output together; others wait, as for a lease.
+    /// $XIOFLOW_MAX_TOTAL_OUTPUT says it too, also for an arbiter that `run` starts [default: whatever each may]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_total_output: Option<u64>,
+
     /// How much stored output may take: where little of it is left, the oldest that nothing needs is removed
     /// before an operation begins. $XIOFLOW_MAX_ARTIFACTS says it too, also for an arbiter that `run`
     /// starts [default: 32GiB, and nothing is removed]

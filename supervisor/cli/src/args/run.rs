@@ -89,9 +89,9 @@ pub(crate) struct RunArgs {
 
     /// How much of each output stream is stored on disk: the beginning and the last bytes. A command
     /// that prints more goes on, and all of it still passes through: beyond this, at the pace of whoever
-    /// reads it
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
-    pub(crate) max_stored: u64,
+    /// reads it [default: 4GiB, and never more than a sixteenth of the domain's budget of output]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_stored: Option<u64>,
 
     /// With --no-arbiter: how much the stored output of the domain may take, as of `xioflow arbiter`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "no_arbiter")]

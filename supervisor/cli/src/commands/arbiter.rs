@@ -50,7 +50,9 @@ fn prepare(cli: &Cli, args: &ArbiterArgs) -> Result<(PathBuf, ArbiterOptions), F
         wait: args.wait.unwrap_or_else(|| wait_for(&folder)),
         warm_helpers: args.warm_helpers,
         max_concurrent_operations: args.max_operations,
-        max_artifact_bytes: arbiter::max_artifacts(args.max_artifacts)?,
+        max_total_memory_bytes: arbiter::MAX_TOTAL_MEMORY.or_said(args.max_total_memory)?,
+        max_total_output_bytes: arbiter::MAX_TOTAL_OUTPUT.or_said(args.max_total_output)?,
+        max_artifact_bytes: arbiter::MAX_ARTIFACTS.or_said(args.max_artifacts)?,
         shutdown: Some(shutdown),
         ..ArbiterOptions::default()
     };

@@ -87,7 +87,7 @@ fn follow(
 fn open(folder: &Path, args: &RunArgs) -> Result<Domain, Failure> {
     let options = DomainOptions::default().warm_helpers(0).adopt_orphans(true);
     let owning = options.clone().arbiter(Arbiter::Never);
-    let owning = match arbiter::max_artifacts(args.max_artifacts)? {
+    let owning = match arbiter::MAX_ARTIFACTS.or_said(args.max_artifacts)? {
         Some(max) => owning.max_artifact_bytes(max),
         None => owning,
     };

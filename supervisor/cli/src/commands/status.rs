@@ -15,6 +15,7 @@ use crate::duration::format_ms;
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::output::{print, print_json, printable};
+use crate::size::format_size;
 use crate::views::{LeaseView, OperationLine, OwnerView};
 
 #[derive(Serialize)]
@@ -116,6 +117,11 @@ fn text(status: &Status) -> Result<String, Failure> {
         },
         status.last_seq,
     );
+    if let Some(Arbiter::Says(says)) = &status.arbiter
+        && let Some(budget) = says.budget.as_ref().and_then(budget)
+    {
+        text.push_str(&format!("budget      {budget}\n"));
+    }
     for lease in &status.leases {
         text.push_str(&format!(
             "lease       {} held by {}\n",
@@ -147,6 +153,31 @@ fn said(arbiter: Option<&Arbiter>) -> String {
         count(clients, "client"),
         count(says.in_flight.len() as u64, "operation"),
     )
+}
+
+/// What operations have of the domain's budget, in one line; none where nothing is limited and nobody waits.
+fn budget(budget: &rpc::Budget) -> Option<String> {
+    let places = budget
+        .max_operations
+        .map(|max| format!("{} of {}", budget.operations, count(max, "operation")));
+    let amount = |taken: u64, max: Option<u64>, of: &str| {
+        max.map(|max| format!("{} of {} of {of}", format_size(taken), format_size(max)))
+    };
+    let waiting = (budget.waiting > 0).then(|| format!("{} waiting", budget.waiting));
+    let parts: Vec<String> = [
+        places,
+        amount(budget.memory_bytes, budget.max_memory_bytes, "memory"),
+        amount(
+            budget.output_bytes,
+            budget.max_output_bytes,
+            "stored output",
+        ),
+        waiting,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 fn count(number: u64, what: &str) -> String {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use xioflow_journal::{Journal, OpenError, OpenOptions, OwnerRole};
+use xioflow_journal::{Journal, OpenError, OpenOptions, OwnerRole, Query};
 
 use super::{Domain, Inner};
 use crate::admission::Leases;
@@ -16,8 +16,9 @@ use crate::error::{DomainError, ExecuteError};
 use crate::flight::Flights;
 use crate::groups::Groups;
 use crate::helper::{HelperPatience, Helpers, find_helper};
-use crate::leases::LeaseTable;
+use crate::leases::{Claim, DomainBudget, LeaseTable};
 use crate::observe;
+use crate::operation::recorded_share;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
 use crate::prune;
 use crate::recovery;
@@ -58,7 +59,7 @@ pub struct DomainOptions {
     wait: Duration,
     helper: Option<PathBuf>,
     warm_helpers: usize,
-    concurrent_max: Option<usize>,
+    budget: DomainBudget,
     adopt_orphans: bool,
     patience: HelperPatience,
     max_artifact_bytes: Option<u64>,
@@ -72,7 +73,7 @@ impl Default for DomainOptions {
             wait: Duration::ZERO,
             helper: None,
             warm_helpers: DEFAULT_WARM_HELPERS,
-            concurrent_max: None,
+            budget: DomainBudget::default(),
             adopt_orphans: false,
             patience: HelperPatience::default(),
             max_artifact_bytes: None,
@@ -109,7 +110,32 @@ impl DomainOptions {
     /// resources, and takes no place.
     #[must_use]
     pub fn max_concurrent_operations(mut self, max: usize) -> Self {
-        self.concurrent_max = Some(max);
+        self.budget.concurrent_max = Some(max);
+        self
+    }
+
+    /// Limits what the memory limits of running operations may come to, in bytes; there is no limit by default. One that
+    /// finds too little of it left waits, as for a lease.
+    ///
+    /// Every operation must then have a memory limit that is seen to
+    /// ([`ExecuteError::MemoryUnlimited`](crate::ExecuteError::MemoryUnlimited)), and none may have one beyond the whole
+    /// ([`ExecuteError::BudgetExceeded`](crate::ExecuteError::BudgetExceeded)). One whose end could not be proven keeps
+    /// its part, as it keeps its resources.
+    #[must_use]
+    pub fn max_total_memory_bytes(mut self, max: u64) -> Self {
+        self.budget.memory_max_bytes = Some(max);
+        self
+    }
+
+    /// Limits what running operations may store of their output together, in bytes; there is no limit by default. One
+    /// that finds too little of it left waits, as for a lease.
+    ///
+    /// What one may store is that of its streams together ([`OperationBuilder::max_stored_bytes`](crate::OperationBuilder::max_stored_bytes)):
+    /// for one that does not say, a sixteenth of this for each. What stays of it when they have ended is another limit
+    /// ([`DomainOptions::max_artifact_bytes`]).
+    #[must_use]
+    pub fn max_total_output_bytes(mut self, max: u64) -> Self {
+        self.budget.output_max_bytes = Some(max);
         self
     }
 
@@ -283,12 +309,11 @@ impl DomainOptions {
                 source: Box::new(source.into()),
             }
         })?;
-        let leases = restore_leases(&journal, self.concurrent_max).map_err(|source| {
-            DomainError::Recovery {
+        let leases =
+            restore_leases(&journal, self.budget).map_err(|source| DomainError::Recovery {
                 path: folder.clone(),
                 source: Box::new(source),
-            }
-        })?;
+            })?;
         let inner = Inner {
             journal,
             leases,
@@ -341,19 +366,29 @@ fn open_holders(path: PathBuf) -> Result<(OwnedFd, PathBuf), DomainError> {
 }
 
 /// Held is what the journal says is leased, and what every unfinished operation needs. Only these
-/// take a place.
-fn restore_leases(
-    journal: &Journal,
-    concurrent_max: Option<usize>,
-) -> Result<Leases, ExecuteError> {
-    let mut table = LeaseTable::new(concurrent_max);
+/// take a place. Whoever ended without proof has its part of the memory still.
+fn restore_leases(journal: &Journal, budget: DomainBudget) -> Result<Leases, ExecuteError> {
+    let mut table = LeaseTable::new(budget);
     let unsettled = journal.unsettled()?;
     for lease in unsettled.leases {
-        table.restore(&lease.operation_id, &[lease.resource_id]);
+        let claim = Claim::of_resources(&[lease.resource_id]);
+        table.restore(&lease.operation_id, &claim);
         table.keep(&lease.operation_id);
     }
+    for operation in journal.unadjudicated(None)? {
+        let claim = Claim {
+            resources: Vec::new(),
+            share: recorded_share(&operation),
+        };
+        table.restore(&operation.id, &claim);
+        table.keep(&operation.id);
+    }
     for operation in unsettled.operations {
-        table.restore(&operation.id, &operation.required_resources);
+        let claim = Claim {
+            share: recorded_share(&operation),
+            resources: operation.required_resources,
+        };
+        table.restore(&operation.id, &claim);
     }
     Ok(Leases::new(table))
 }

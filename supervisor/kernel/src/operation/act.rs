@@ -282,7 +282,7 @@ fn of_action(admitted: &Admitted, action: &StopAction) -> Admitted {
             max_output_bytes: OUTPUT_MAX_BYTES,
             drain_timeout: DRAIN,
             // Nothing: it is in the result.
-            max_stored_bytes: 0,
+            max_stored_bytes: Some(0),
             descendants: DescendantPolicy::Stop,
             detached: false,
             membership: Membership::Of {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use xioflow_journal::{Change, Operation, OperationStatus, Outcome, Query, ReplayMode};
 
+use super::claim::{claim, settle_stored_max};
 use super::launch::{Admitted, launch};
 use super::limits;
 use super::{Active, Membership, Spec, stored_result};
@@ -90,6 +91,7 @@ pub(super) fn execute(
     if let Some(feed) = feed {
         feeds.add(feed);
     }
+    settle_stored_max(&mut spec, &inner.leases.budget());
     let admitted = Admitted {
         id,
         fingerprint,
@@ -193,7 +195,8 @@ fn with_leases(
     feeds: &Feeds,
 ) -> Result<OperationResult, ExecuteError> {
     let Admitted { id, spec, .. } = &admitted;
-    match inner.leases.allocate(id, &spec.leases, spec.wait, control) {
+    let claim = claim(spec, &inner.leases.budget())?;
+    match inner.leases.allocate(id, &claim, spec.wait, control) {
         Allocation::Granted => {}
         Allocation::Cancelled => {
             return super::record::cancelled_before_launch(inner, admitted, control);
@@ -203,6 +206,7 @@ fn with_leases(
             return Err(ExecuteError::ResourceConflict {
                 resource: conflict.resource,
                 holder: conflict.holder,
+                scarcity: conflict.scarcity,
                 requested_by: admitted.id,
                 waited_ms: millis(admitted.submitted.elapsed()),
             });

@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::error::ExecuteError;
 use crate::limits::ResourceLimits;
 use crate::names::new_id;
-use crate::output::{DEFAULT_MAX_STORED_BYTES, Feed, Owed, Subscription, subscribe};
+use crate::output::{Feed, Owed, Subscription, subscribe};
 use crate::remote::{self, RemoteOutput};
 use crate::result::OperationResult;
 use crate::stdin::{StdinWriter, stream};
@@ -66,7 +66,7 @@ impl OperationBuilder {
             wait: Duration::ZERO,
             max_output_bytes: DEFAULT_MAX_OUTPUT_BYTES,
             drain_timeout: DEFAULT_DRAIN_TIMEOUT,
-            max_stored_bytes: DEFAULT_MAX_STORED_BYTES,
+            max_stored_bytes: None,
             descendants: DescendantPolicy::default(),
             membership,
             stdin_stream: None,
@@ -259,14 +259,15 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets how much of each output stream is stored, in bytes; 4 GiB by default.
+    /// Sets how much of each output stream is stored, in bytes; 4 GiB by default, and no more than a sixteenth
+    /// of the domain's budget ([`crate::DomainOptions::max_total_output_bytes`]).
     ///
     /// A command that prints more goes on. Its beginning and its last bytes are stored, at most a
     /// quarter of the limit and 64 KiB of them; everything is counted, and the result names the gap.
     /// What a result shows then is what is stored.
     #[must_use]
     pub fn max_stored_bytes(mut self, limit: u64) -> Self {
-        self.spec.max_stored_bytes = limit;
+        self.spec.max_stored_bytes = Some(limit);
         self
     }
 

@@ -245,7 +245,7 @@ pub(super) fn bring_to_gate(
             let root_pidfd = link.take_descriptor();
             let limits = StreamLimits {
                 kept: admitted.spec.max_output_bytes,
-                stored: admitted.spec.max_stored_bytes,
+                stored: admitted.spec.stored_bytes_max(),
             };
             let drain = |stream, pipe| {
                 Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limits)

@@ -1,5 +1,5 @@
 //! One operation, from the submission to the recorded result. The files follow its way:
-//! `builder`, `admit`, `launch`, `supervise`, `settle`, `act`, `record`; `handle` is what a host has of it
+//! `builder`, `admit`, `claim`, `launch`, `supervise`, `settle`, `act`, `record`; `handle` is what a host has of it
 //! meanwhile, `attachment` what others have.
 
 mod act;
@@ -8,6 +8,7 @@ mod admit;
 mod adopt;
 mod attachment;
 mod builder;
+mod claim;
 mod handle;
 mod launch;
 mod limits;
@@ -25,6 +26,7 @@ use xioflow_journal::{Run, Task};
 use crate::caller::Caller;
 use crate::command::Command;
 use crate::limits::ResourceLimits;
+use crate::output::DEFAULT_MAX_STORED_BYTES;
 use crate::stdin::StdinReader;
 
 pub use active::Active;
@@ -35,6 +37,7 @@ pub use stored::{StoredError, stored_result};
 
 pub(crate) use active::WhenActive;
 pub(crate) use admit::check_spec;
+pub(crate) use claim::recorded_share;
 pub(crate) use launch::{last_word_name, stop_action_stem};
 pub(crate) use record::finish_change;
 pub(crate) use settle::{
@@ -100,7 +103,8 @@ pub(crate) struct Spec {
     pub(crate) wait: Duration,
     pub(crate) max_output_bytes: usize,
     pub(crate) drain_timeout: Duration,
-    pub(crate) max_stored_bytes: u64,
+    /// How much of each stream is stored; without a word, what is usual in the domain.
+    pub(crate) max_stored_bytes: Option<u64>,
     pub(crate) descendants: DescendantPolicy,
     /// Whether it goes on when nobody waits for it.
     pub(crate) detached: bool,
@@ -109,4 +113,11 @@ pub(crate) struct Spec {
     pub(crate) stdin_stream: Option<StdinReader>,
     /// Who is told that it is on record as running.
     pub(crate) when_active: WhenActive,
+}
+
+impl Spec {
+    /// How much of each stream is stored, in bytes.
+    pub(crate) fn stored_bytes_max(&self) -> u64 {
+        self.max_stored_bytes.unwrap_or(DEFAULT_MAX_STORED_BYTES)
+    }
 }

@@ -307,7 +307,7 @@ fn opening(admitted: &Admitted, leases: &[String], add: fn(NewOperation) -> Chan
 fn budget(spec: &Spec) -> Value {
     let mut budget = json!({
         "maxOutputBytes": spec.max_output_bytes,
-        "maxStoredBytes": spec.max_stored_bytes,
+        "maxStoredBytes": spec.stored_bytes_max(),
     });
     if let Some(limits) = &spec.limits {
         limits.put_into(&mut budget);

@@ -13,7 +13,8 @@ use crate::domain::Inner;
 use crate::output::{Artifacts, Found, artifact_name};
 use crate::recovery::Decision;
 
-/// Room that an operation finds when it begins, in bytes, where the limit allows it; of a small limit a part.
+/// Room that an operation finds when it begins, in bytes, where the limit allows it; of a small limit a part. Where
+/// running operations have a budget for their output, it is that, if it is more.
 const ROOM_WANTED_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The part.
@@ -34,7 +35,8 @@ impl Inner {
     /// cannot be removed costs nobody his command: its output is then stored as far as there is room.
     pub(crate) fn make_room(&self) {
         let budget = self.artifacts.budget().now();
-        let wanted = ROOM_WANTED_BYTES.min(budget.max / ROOM_SHARE);
+        let promised = self.leases.budget().output_max_bytes.unwrap_or(0);
+        let wanted = ROOM_WANTED_BYTES.max(promised).min(budget.max / ROOM_SHARE);
         if !self.has_quota || budget.free() >= wanted {
             return;
         }

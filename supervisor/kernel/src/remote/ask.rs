@@ -14,8 +14,10 @@ use xioflow_rpc::operation::{Cancel, Done, Manner};
 use super::Attached;
 use super::fault::{not_active, run_error};
 use super::request::millis;
+use crate::domain::BudgetInUse;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::flight::InFlight;
+use crate::leases::{DomainBudget, Share};
 use crate::output::ArtifactBytes;
 use crate::recovery::Decision;
 use crate::stop::StopManner;
@@ -87,6 +89,28 @@ impl Attached {
         Ok(ArtifactBytes {
             used: status.artifact_bytes,
             max: status.artifact_max_bytes,
+        })
+    }
+
+    /// What operations may take together, and what they have of it.
+    pub(crate) fn budget(&self) -> Result<BudgetInUse, ArbiterError> {
+        let Some(told) = self.status()?.budget else {
+            let error = "the domain's arbiter is of a release that has no budget; end it by `xioflow shutdown`";
+            return Err(ArbiterError::Connection(error.into()));
+        };
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(BudgetInUse {
+            max: DomainBudget {
+                concurrent_max: told.max_operations.map(count),
+                memory_max_bytes: told.max_memory_bytes,
+                output_max_bytes: told.max_output_bytes,
+            },
+            operations: count(told.operations),
+            taken: Share {
+                memory_bytes: told.memory_bytes,
+                output_bytes: told.output_bytes,
+            },
+            waiting: count(told.waiting),
         })
     }
 

@@ -12,6 +12,7 @@ use xioflow_rpc::refusal::{Fault, kind};
 use crate::adjudication::AdjudicateError;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::groups::GroupRefused;
+use crate::leases::{Amount, Scarcity, Shortage};
 use crate::prune::PruneError;
 use crate::result::OperationResult;
 
@@ -83,8 +84,18 @@ fn execute_error(fault: &Fault) -> Option<ExecuteError> {
         kind::RESOURCE_CONFLICT => ExecuteError::ResourceConflict {
             resource: subject.text("resource")?,
             holder: subject.text("holder")?,
+            scarcity: shortage(&subject).map(|shortage| {
+                let others = subject.read("others").unwrap_or_default();
+                Box::new(Scarcity { shortage, others })
+            }),
             requested_by: subject.text("requestedBy")?,
             waited_ms: subject.number("waitedMs")?,
+        },
+        kind::BUDGET_EXCEEDED => ExecuteError::BudgetExceeded {
+            shortage: shortage(&subject)?,
+        },
+        kind::MEMORY_UNLIMITED => ExecuteError::MemoryUnlimited {
+            max_bytes: subject.number("maxBytes")?,
         },
         kind::RECOVERY_REQUIRED => ExecuteError::RecoveryRequired {
             operation_id: subject.text("operationId")?,
@@ -149,6 +160,16 @@ struct Cause {
 
 fn result(subject: &Subject) -> Option<OperationResult> {
     serde_json::from_value(subject.0.get("result")?.clone()).ok()
+}
+
+/// How much of an amount there is, and how much was asked for.
+fn shortage(subject: &Subject) -> Option<Shortage> {
+    Some(Shortage {
+        amount: Amount::of_resource(&subject.text("resource")?)?,
+        asked_bytes: subject.number("askedBytes")?,
+        free_bytes: subject.number("freeBytes")?,
+        max_bytes: subject.number("maxBytes")?,
+    })
 }
 
 /// Why there is nothing to stop, suspend or attach to.

@@ -83,7 +83,7 @@ pub(super) fn prepare(
         leases: spec.leases,
         wait_ms: millis(spec.wait),
         max_output_bytes: Some(spec.max_output_bytes as u64),
-        max_stored_bytes: Some(spec.max_stored_bytes),
+        max_stored_bytes: spec.max_stored_bytes,
         drain_timeout_ms: Some(millis(spec.drain_timeout)),
         descendants: match spec.descendants {
             DescendantPolicy::Stop => rpc::Descendants::Stop,

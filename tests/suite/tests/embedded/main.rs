@@ -6,6 +6,7 @@ mod budget;
 mod callers;
 mod cancel;
 mod cancel_by_id;
+mod domain_budget;
 mod drain;
 mod environment;
 mod fifo;

@@ -39,11 +39,13 @@ pub(super) fn operation(
         .operation(command)?
         .wait(args.wait)
         .max_output_bytes(limit)
-        .max_stored_bytes(args.max_stored)
         .descendants(match args.descendants {
             Descendants::Stop => DescendantPolicy::Stop,
             Descendants::Wait => DescendantPolicy::Wait,
         });
+    if let Some(max) = args.max_stored {
+        operation = operation.max_stored_bytes(max);
+    }
     if let Some(id) = &args.op {
         operation = operation.id(id);
     }
