@@ -75,6 +75,16 @@ impl Harvest {
         &self.skips
     }
 
+    /// How many tests have passed.
+    pub(crate) const fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Whether any test was counted.
+    pub(crate) const fn has_counted(&self) -> bool {
+        self.passed + self.failed + self.ignored > 0
+    }
+
     fn skipped(&mut self, skip: Skip) {
         if !self.skips.contains(&skip) {
             self.skips.push(skip);

@@ -1,7 +1,7 @@
 //! The one door for the project's own commands: `cargo xtask <verb>`.
 //!
 //! `verbs` holds what builds and runs, `fuzz` what is tried with any bytes, `harvest` reads what tests print, `tidy` holds the house
-//! rules, `tool` the way to other programs.
+//! rules, `vm` what runs in a guest, `tool` the way to other programs.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +15,7 @@ mod harvest;
 mod tidy;
 mod tool;
 mod verbs;
+mod vm;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -41,6 +42,9 @@ Usage: cargo xtask <verb> [argument...]
   soak [--minutes N] [--seed N] [--clients N]
                    many clients at work while everything is killed at random, 10 minutes unless
                    said otherwise; it prints its seed, and its figures at the end
+  vm [OPTION...] [-- ARG...]
+                   suites in a virtual machine, with real systemd and control groups that were really
+                   delegated, on older and newer kernels; its --help lists guests, places and suites
 
 Each verb says what it does and closes with one line. The exit status is 0 when all went well,
 1 when something failed, 64 for words that it does not know.
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         "matrix" => verbs::matrix(arguments),
         "fuzz" => fuzz::fuzz(arguments),
         "soak" => verbs::soak(arguments),
+        "vm" => vm::vm(arguments),
         "tidy" => tidy::run(arguments.iter().any(|word| word == "--bless")),
         "help" | "--help" | "-h" => {
             println!("{HELP}");

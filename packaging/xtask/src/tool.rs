@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     File { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Usage(String),
+    #[error("{what}; its console is in {console}")]
+    Guest { what: String, console: PathBuf },
+    #[error("suites have failed: {0}")]
+    Suites(String),
     #[error("{0} broken; each is named above with what to do instead")]
     Rules(Count),
 }

@@ -1,5 +1,7 @@
 //! The verbs that build and run: check, test, matrix, bench, soak.
 
+use std::process::Command;
+
 use crate::harvest::Harvest;
 use crate::tool::{Failure, cargo, run, run_through, target_dir};
 
@@ -38,8 +40,7 @@ pub(crate) fn check() -> Result<String, Failure> {
 /// depends on the user runs a second time as an ordinary one, by the kit. What a test skipped is
 /// named at the end, with its reason.
 pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
-    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
-    run(&mut cargo(&LACKING_HELPER))?;
+    build_programs(cargo)?;
     let selected = arguments
         .iter()
         .any(|word| word == "-p" || word.starts_with("--package"));
@@ -63,6 +64,12 @@ pub(crate) fn test(arguments: &[String]) -> Result<String, Failure> {
     Ok(format!("{harvest}, nothing left behind"))
 }
 
+/// Builds every program, and the helper for kernels that lack something.
+pub(crate) fn build_programs(cargo: impl Fn(&[&str]) -> Command) -> Result<(), Failure> {
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    run(&mut cargo(&LACKING_HELPER))
+}
+
 /// Builds the helper for kernels that lack something. It is small, and nothing else is built with its feature.
 const LACKING_HELPER: [&str; 7] = [
     "build",
@@ -75,7 +82,7 @@ const LACKING_HELPER: [&str; 7] = [
 ];
 
 /// The package of the crash matrix.
-const MATRIX: &str = "xioflow-matrix";
+pub(crate) const MATRIX: &str = "xioflow-matrix";
 
 /// The crash matrix, with the helper and the fixture of this very source. Its other processes are itself: only
 /// it has kill points, so it needs none of the programs that are shipped to have any.
