@@ -1,4 +1,4 @@
-//! How many want the processor.
+//! How many processors there are, and how many want one.
 
 use alloc::vec::Vec;
 use core::str;
@@ -13,6 +13,25 @@ pub fn runnable() -> Option<u32> {
     let mut text = Vec::new();
     read_whole(&proc_path!("/proc/loadavg"), &mut text).ok()?;
     parse(&text)
+}
+
+/// How many processors the system has in use now, from `/proc/stat`; `None` when that cannot be told.
+#[must_use]
+pub fn processors() -> Option<u32> {
+    let mut text = Vec::new();
+    read_whole(&proc_path!("/proc/stat"), &mut text).ok()?;
+    count_processors(&text)
+}
+
+/// A line `cpuN` for each that is on, see proc_stat(5).
+fn count_processors(text: &[u8]) -> Option<u32> {
+    let lines = text.split(|&byte| byte == b'\n');
+    let of_one = |line: &&[u8]| {
+        line.strip_prefix(b"cpu")
+            .is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+    };
+    let count = u32::try_from(lines.filter(of_one).count()).ok()?;
+    (count > 0).then_some(count)
 }
 
 /// The fourth word is `runnable/all`, see proc_loadavg(5).
@@ -36,6 +55,14 @@ mod tests {
         ] {
             assert_eq!(parse(none), None);
         }
+    }
+
+    #[test]
+    fn processors_are_lines() {
+        let text = b"cpu  1 2\ncpu0 1 2\ncpu13 1 2\nintr 7\n";
+        assert_eq!(count_processors(text), Some(2));
+        assert_eq!(count_processors(b"cpu  1 2\n"), None);
+        assert!(processors().is_some_and(|count| count > 0));
     }
 
     #[test]

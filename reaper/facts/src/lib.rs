@@ -35,9 +35,10 @@ mod standing;
 mod stat;
 mod tree;
 mod umask;
+mod usage;
 
 pub use boot::{boot_id, boot_time_s, started_at_ms};
-pub use crowd::runnable;
+pub use crowd::{processors, runnable};
 pub use descriptors::open_descriptors;
 pub use folder::former_folder;
 pub use hidden::{hides_processes, processes_folder};
@@ -58,3 +59,4 @@ pub use tree::{
     descendants_outside,
 };
 pub use umask::own_umask;
+pub use usage::{TreeUsage, proportional_bytes, tree_usage};

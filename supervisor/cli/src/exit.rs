@@ -81,11 +81,36 @@ pub(crate) fn of_recorded(result: &OperationResult, cancelled_by: Option<i32>) -
         (Outcome::Indeterminate, _) => Code::Indeterminate,
         (_, Some(TerminationReason::TimedOut)) => Code::TimedOut,
         (Outcome::Cancelled, _) => by_signal(cancelled_by.unwrap_or(SIGINT)),
+        (Outcome::Failed, Some(reason)) if result.exit_code == Some(0) && is_limit(reason) => {
+            by_last_signal(result)
+        }
         // The command had ended well when the rest of its tree was cut short: that is no success.
         (Outcome::Failed, _) if result.exit_code == Some(0) => Code::Internal,
         _ => of_exit(result),
     }
 }
+
+/// Whether an operation with this reason went beyond a limit.
+fn is_limit(reason: TerminationReason) -> bool {
+    matches!(
+        reason,
+        TerminationReason::MemoryExceeded
+            | TerminationReason::PidsExceeded
+            | TerminationReason::CpuExceeded
+    )
+}
+
+/// A command that makes a success of being stopped, or whose children alone were ended, is told by the signal: that
+/// of its supervisor, else that with which the kernel ends.
+fn by_last_signal(result: &OperationResult) -> Code {
+    let sent = result
+        .stop
+        .as_ref()
+        .and_then(|stop| stop.last_signal.as_deref());
+    by_signal(sent.and_then(signal_number).unwrap_or(SIGKILL))
+}
+
+const SIGKILL: i32 = 9;
 
 /// Number of the signal that Ctrl-C sends.
 pub(crate) const SIGINT: i32 = 2;
@@ -151,6 +176,27 @@ mod tests {
             (json!({"status": "cancelled", "exitCode": 0}), None, 130),
             (json!({"status": "indeterminate", "exitCode": 0}), None, 79),
             (json!({"terminationReason": "exit_unobserved"}), None, 79),
+            (
+                json!({"signal": "SIGKILL", "terminationReason": "memory_exceeded"}),
+                None,
+                137,
+            ),
+            (
+                json!({"exitCode": 3, "terminationReason": "pids_exceeded"}),
+                None,
+                3,
+            ),
+            (
+                json!({"exitCode": 0, "terminationReason": "pids_exceeded"}),
+                None,
+                137,
+            ),
+            (
+                json!({"exitCode": 0, "terminationReason": "cpu_exceeded",
+                       "stop": {"reason": "cpu_exceeded", "lastSignal": "SIGTERM"}}),
+                None,
+                143,
+            ),
             (
                 json!({"exitCode": 0, "terminationReason": "crash_detected"}),
                 None,

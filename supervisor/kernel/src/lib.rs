@@ -123,8 +123,9 @@ pub use helper::{
 };
 pub use leases::{Amount, DomainBudget, Scarcity, Share, Shortage};
 pub use limits::{
-    Enforcement, InvalidLimits, MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, MILLI_CPUS_MAX,
-    MILLI_CPUS_MIN, PIDS_LIMIT_MAX, ResourceLimits,
+    Enforcement, InvalidLimits, Limit, LimitEvents, LimitMeans, LimitsReport,
+    MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, MILLI_CPUS_MAX, MILLI_CPUS_MIN, Means,
+    PIDS_LIMIT_MAX, PressureReport, ResourceLimits, StallReport, UsageReport, UsageSource,
 };
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
+use rustix::time::{ClockId, clock_gettime};
 use xioflow_facts::{ProcessState, Verification};
 use xioflow_journal::Stream;
 use xioflow_protocol::ProcessNote;
@@ -77,6 +78,49 @@ pub(crate) fn nearest_members(root: u32, max: usize) -> Option<Members> {
         members,
         is_complete,
     })
+}
+
+/// What a tree uses at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TreeUse {
+    /// Processes and threads.
+    pub(crate) tasks: u64,
+    /// Memory; what several processes share counts for each.
+    pub(crate) resident_bytes: u64,
+    /// Processor time of those that live and those that were waited for.
+    pub(crate) cpu_time: Duration,
+    pub(crate) pids: Vec<u32>,
+    /// Whether everybody was seen.
+    pub(crate) is_complete: bool,
+}
+
+/// How long one look at a tree may take: a tree that forks without pause can be followed for ever.
+const TREE_USE_PATIENCE: Duration = Duration::from_millis(250);
+
+/// Looks at what the descendants of `holder` use, `init` left out. Else why that cannot be told.
+pub(crate) fn tree_use(holder: u32, init: Option<u32>) -> Result<TreeUse, String> {
+    let now = clock_gettime(ClockId::Monotonic);
+    let now = Duration::try_from(now).unwrap_or_default();
+    let found = xioflow_facts::tree_usage(holder, init, now + TREE_USE_PATIENCE)
+        .map_err(|reason| reason.to_string())?;
+    let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(u64::MAX);
+    Ok(TreeUse {
+        tasks: found.tasks.into(),
+        resident_bytes: found.resident_pages.saturating_mul(page_bytes),
+        cpu_time: found.processor_time,
+        pids: found.pids,
+        is_complete: found.complete,
+    })
+}
+
+/// The memory of processes where what they share counts in parts; `None` if one may not be looked into so closely.
+pub(crate) fn proportional_bytes(pids: &[u32]) -> Option<u64> {
+    let mut sum = 0_u64;
+    for pid in pids {
+        let bytes = xioflow_facts::proportional_bytes(*pid).ok()?;
+        sum = sum.saturating_add(bytes.unwrap_or(0));
+    }
+    Some(sum)
 }
 
 /// The name that the working directory of this process had; `None` if the system does not say.

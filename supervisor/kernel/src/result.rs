@@ -11,6 +11,7 @@ use xioflow_journal::{Adjudication, Gap, Outcome, Output, Stream, TerminationRea
 
 use crate::delegation::Delegated;
 use crate::driver::Driver;
+use crate::limits::{LimitEvents, LimitsReport, UsageReport};
 use crate::names::{errno_name, errno_text};
 use crate::stop_action::StopActionResult;
 use crate::views;
@@ -281,6 +282,19 @@ pub struct OperationResult {
     pub peak_memory_bytes: Option<u64>,
     /// Where the two above come from: `wait4`; null when nothing was observed.
     pub usage_source: Option<String>,
+    /// The limits on what it may use, and what became of them; null without limits, and where its supervisor died.
+    #[serde(default)]
+    pub limits: Option<LimitsReport>,
+    /// What all of it has used together; null where nobody counted: without a control group of its own and without
+    /// limits, and where its supervisor died.
+    #[serde(default)]
+    pub usage: Option<UsageReport>,
+    /// How often its control group met limits; null without a control group.
+    #[serde(default)]
+    pub limit_events: Option<LimitEvents>,
+    /// Why what it used could not be seen to the end, where its processes had to be looked at for that.
+    #[serde(default)]
+    pub resource_sampling_error: Option<String>,
     /// What was printed to standard output, within the limit, as text.
     #[serde(default)]
     pub stdout: String,

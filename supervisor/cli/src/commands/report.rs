@@ -2,6 +2,7 @@
 //! something to say.
 
 mod delegated;
+mod limits;
 mod stop_action;
 
 use std::fmt::Write as _;
@@ -146,6 +147,9 @@ fn ending(result: &OperationResult, code: Code) -> Option<String> {
             escalation(result),
             before_it_ran(result)
         )),
+        (Outcome::Failed, Some(_)) if let Some(text) = limits::exceeded(result) => {
+            Some(format!("{text}{}", escalation(result)))
+        }
         (Outcome::Cancelled, Some(TerminationReason::ClientLost)) => Some(format!(
             "cancelled, since the client that asked for it went away{}",
             escalation(result)

@@ -1,12 +1,19 @@
 //! What the tree of one operation may use, in the words of whoever asks for it. Pure: `operation/limits`
 //! sees to it, `told` is what a result says of it.
 
+mod told;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::TIMEOUT_MAX;
+
+pub use told::{
+    Limit, LimitEvents, LimitMeans, LimitsReport, Means, PressureReport, StallReport, UsageReport,
+    UsageSource,
+};
 
 /// How a limit is seen to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

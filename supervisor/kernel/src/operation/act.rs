@@ -179,6 +179,7 @@ fn conclude(
         running: observed.running,
         stop: observed.stop.as_ref(),
         signalled: observed.signalled,
+        used: &observed.used,
         // Who holds its pipes is of no concern: what it printed is a note.
         undrained: &[],
         holders: Holders::default(),

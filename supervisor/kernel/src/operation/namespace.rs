@@ -33,6 +33,11 @@ impl HeldNamespace {
         Self { told, init }
     }
 
+    /// The number of its first process.
+    pub(super) fn init_pid(&self) -> u32 {
+        self.told.init.pid
+    }
+
     /// As it goes into the record.
     pub(super) fn record(&self) -> TreeNamespace {
         TreeNamespace {

@@ -142,12 +142,16 @@ pub(super) fn finish(
         running: observed.running,
         stop: observed.stop.as_ref(),
         signalled: observed.signalled,
+        used: &observed.used,
         undrained: &observed.undrained,
         holders,
         gaps: observed.gaps,
         duration_ms: Some(millis(admitted.submitted.elapsed())),
     });
     result.no_new_privs = Some(admitted.spec.command.no_new_privs);
+    if let Some(error) = observed.used.blinded(observed.stop.as_ref()) {
+        result.reason.get_or_insert(error);
+    }
     if observed.ended_unasked {
         result
             .reason

@@ -5,6 +5,7 @@ use xioflow_protocol::{
     Exit, GATE_CLOSED_EXIT, LaunchFailure, Stage, Survivor, SurvivorEnd, TreeEnd, WhyAlive,
 };
 
+use super::limits::Used;
 use super::supervise::Ending;
 use crate::clock::{self, Gaps};
 use crate::driver::Driver;
@@ -31,6 +32,8 @@ pub(super) struct Facts<'a> {
     pub(super) stop: Option<&'a StopRequest>,
     /// The last signal of a ladder that the helper reported.
     pub(super) signalled: Option<i32>,
+    /// What it has used.
+    pub(super) used: &'a Used,
     pub(super) undrained: &'a [Stream],
     pub(super) holders: Holders,
     pub(super) gaps: Gaps,
@@ -44,10 +47,13 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
     result.duration_ms = facts.duration_ms;
     result.supervisor_gap_ms = facts.gaps.late_ms();
     result.suspended_ms = facts.gaps.suspended_ms();
+    result.limits = facts.used.limits();
+    result.usage = facts.used.usage();
+    result.resource_sampling_error = facts.used.failed().map(str::to_owned);
     match facts.ending {
-        Ending::Empty(end) => settle_over(&mut result, end, facts.stop),
+        Ending::Empty(end) => settle_over(&mut result, end, &facts),
         // What has ended can do nothing any more, whoever has still to wait for it.
-        Ending::Remains(end) if only_unreaped(end) => settle_over(&mut result, end, facts.stop),
+        Ending::Remains(end) if only_unreaped(end) => settle_over(&mut result, end, &facts),
         Ending::Remains(end) => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
             settle_end(&mut result, end, Cause::Remains);
@@ -80,12 +86,14 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
 }
 
 /// Nothing of the tree can do anything any more.
-fn settle_over(result: &mut OperationResult, end: &TreeEnd, stop: Option<&StopRequest>) {
+fn settle_over(result: &mut OperationResult, end: &TreeEnd, facts: &Facts<'_>) {
     // A wish to stop counts only if a signal was sent for it: a command that ended in the same
-    // instant ended by itself.
-    let stop = stop.filter(|_| end.last_signal.is_some());
+    // instant ended by itself, or by a limit.
+    let stop = facts.stop.filter(|_| end.last_signal.is_some());
     result.stop = stop.map(|stop| stop_record(stop, end.last_signal));
-    let cause = stop.map_or(Cause::ByItself, |it| Cause::Stop(it.reason));
+    let reason = stop.map(|stop| stop.reason);
+    let reason = reason.or_else(|| facts.used.verdict(stop.is_some()));
+    let cause = reason.map_or(Cause::ByItself, Cause::Stop);
     settle_end(result, end, cause);
 }
 
@@ -465,6 +473,10 @@ impl OperationResult {
             cpu_time_ms: None,
             peak_memory_bytes: None,
             usage_source: None,
+            limits: None,
+            usage: None,
+            limit_events: None,
+            resource_sampling_error: None,
             stdout: String::new(),
             stderr: String::new(),
             stdout_base64: None,

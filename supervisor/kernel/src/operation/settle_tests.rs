@@ -42,6 +42,7 @@ fn seen(
         grace: Duration::ZERO,
     });
     settle(Facts {
+        used: &Used::default(),
         operation_id: "op",
         run_id: "run",
         driver: Driver::Reaper,

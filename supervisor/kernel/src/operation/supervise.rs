@@ -3,6 +3,7 @@
 //! It only observes and asks; what the observations mean is decided in `settle`.
 
 mod ready;
+mod watching;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd, Usage};
 use super::DescendantPolicy;
 use super::adopt::end_orphans;
 use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
+use super::limits::{Used, Watch};
 use super::namespace::HeldNamespace;
 use super::told::{News, Told};
 use crate::clock::Gaps;
@@ -70,6 +72,8 @@ pub(super) struct Observed {
     pub(super) order: OutputOrder,
     /// What was seen of work that the tree may have given to others, if anybody looked.
     pub(super) delegated: Seen,
+    /// What it has used, and of which limit that was too much.
+    pub(super) used: Used,
 }
 
 /// How the tree came to its end.
@@ -139,6 +143,7 @@ pub(super) struct Supervision<'a> {
     gaps: Gaps,
     order: OutputOrder,
     delegated: Seen,
+    watch: Watch,
 }
 
 impl<'a> Supervision<'a> {
@@ -155,6 +160,7 @@ impl<'a> Supervision<'a> {
             .spec
             .timeout
             .map(|timeout| timeout.saturating_sub(admitted.stdin_waited));
+        let watch = Watch::begin(admitted.spec.limits.as_ref(), watching::tree_of(&gated));
         let mut supervision = Self {
             inner,
             operation_id: &admitted.id,
@@ -183,6 +189,7 @@ impl<'a> Supervision<'a> {
             gaps: Gaps::begin(),
             order: OutputOrder::default(),
             delegated: Seen::default(),
+            watch,
         };
         match released {
             Ok(None) => {}
@@ -204,6 +211,7 @@ impl<'a> Supervision<'a> {
             None => {
                 let silence_at = self.silence.and_then(|silence| silence.until());
                 let looks = earlier(self.watch_root_at, self.wake_at);
+                let looks = earlier(looks, self.look_at());
                 earlier(looks, earlier(self.timeout_at, silence_at))
             }
         }
@@ -262,7 +270,7 @@ impl<'a> Supervision<'a> {
         self.ending.is_some() && self.drains.iter().any(|drain| drain.is_held_up(self.feeds))
     }
 
-    fn ask_stop(&mut self, request: StopRequest) {
+    fn ask_stop(&mut self, mut request: StopRequest) {
         let is_timeout = request.reason == TerminationReason::TimedOut;
         if self.is_stop_action && !is_timeout && request.manner != StopManner::Kill {
             return;
@@ -279,6 +287,10 @@ impl<'a> Supervision<'a> {
         self.silence = Some(Patience::new(patience));
         self.told.expect_more();
         if self.stop.is_none() && !self.is_stop_action {
+            if let Some(limit) = self.watch.reason_to_stop() {
+                // It was reached before anything is done about the wish.
+                request.reason = limit;
+            }
             self.look_at_tree();
             // Before the helper acts. If it cannot be recorded the command is stopped all the
             // same; the commit of the result meets the same fault and reports it.
@@ -501,6 +513,7 @@ impl<'a> Supervision<'a> {
             self.wake_at = None;
             self.link.wake();
         }
+        self.watch_limits(now);
         if over(self.timeout_at) {
             self.timeout_at = None;
             self.note_time_over();
@@ -544,5 +557,6 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         gaps: supervision.gaps,
         order: supervision.order,
         delegated: supervision.delegated,
+        used: supervision.watch.end(),
     }
 }
