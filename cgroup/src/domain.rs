@@ -25,6 +25,13 @@ const NAME_ATTEMPTS_MAX: u32 = 4;
 /// The most leaves that are listed. A domain has far fewer operations.
 const LEAVES_MAX: usize = 65_536;
 
+/// What a command may make below its leaf, so that looking and removing have an end. A system of its
+/// own in there, with its services, has some hundred groups, not ten deep.
+const GUARDS: [(&str, &str); 2] = [
+    ("cgroup.max.descendants", "4096"),
+    ("cgroup.max.depth", "64"),
+];
+
 /// The group of one domain. Dropping it leaves the group as it is.
 #[derive(Debug, Clone)]
 pub struct DomainGroup {
@@ -65,7 +72,7 @@ impl DomainGroup {
         limits.check()?;
         self.hand_down(limits.controllers())?;
         let leaf = self.make()?;
-        match leaf.set(limits) {
+        match leaf.guard(&GUARDS).and_then(|()| leaf.set(limits)) {
             Ok(()) => Ok(leaf),
             Err(refused) => {
                 // Nobody is in it, so it goes; if not, it is found as a leaf of nobody.

@@ -75,3 +75,47 @@ fn signal_each(group: &Directory) -> Result<(), GroupError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::support::{Inmate, LONG, Place};
+
+    #[test]
+    fn without_the_kill_file_everybody_is_frozen_and_signalled() {
+        let Some(place) = Place::new() else { return };
+        let leaf = place.leaf();
+        let group = Directory::open(&leaf.place().directory).expect("it is there");
+        let nested = group.path().join("nested");
+        fs::create_dir(&nested).expect("a group in a leaf");
+        // One that forks all the time, one that stands still, one that is further down.
+        let forker = "while :; do sleep 1000 & sleep 0.01; done";
+        let inmates = [
+            Inmate::run(group.path(), forker),
+            Inmate::idle(group.path()),
+            Inmate::idle(&nested),
+        ];
+        kill_frozen(&group).expect("all are ended");
+        assert!(leaf.wait_empty(LONG).expect("its state"));
+        for mut inmate in inmates {
+            assert!(!inmate.wait());
+        }
+        let frozen = fs::read_to_string(group.path().join("cgroup.freeze")).expect("its state");
+        assert_eq!(frozen, "0\n", "it is thawed at the end");
+    }
+
+    #[test]
+    fn who_has_left_the_group_is_not_signalled() {
+        let Some(place) = Place::new() else { return };
+        let leaf = place.leaf();
+        let group = Directory::open(&leaf.place().directory).expect("it is there");
+        let mut inmate = Inmate::idle(group.path());
+        let outside = place.directory().join("outside");
+        fs::create_dir(&outside).expect("a group");
+        fs::write(outside.join("cgroup.procs"), inmate.pid().to_string()).expect("it moves");
+        kill_frozen(&group).expect("nobody is in it");
+        assert!(inmate.is_alive());
+    }
+}

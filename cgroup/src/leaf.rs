@@ -94,6 +94,12 @@ impl Leaf {
         Ok(())
     }
 
+    /// Writes to files that need no controller.
+    pub(crate) fn guard(&self, settings: &[(&str, &str)]) -> Result<(), GroupError> {
+        let mut settings = settings.iter();
+        settings.try_for_each(|(file, value)| self.directory.write(file, value))
+    }
+
     /// What its processes used so far.
     #[must_use]
     pub fn usage(&self) -> Usage {

@@ -24,11 +24,19 @@
 
 #![forbid(unsafe_code)]
 
+// The tests in here that need real groups share their place with those in `tests/real`.
+#[cfg(test)]
+extern crate self as xioflow_cgroup;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 mod answer;
 mod controller;
 mod counters;
 mod cursor;
 mod delegation;
+mod device;
 mod directory;
 mod domain;
 mod error;
@@ -64,6 +72,7 @@ pub use answer::Answer;
 pub use controller::{Controller, Controllers};
 pub use counters::{Counters, MemoryCounters, OutOfMemory, PidsCounters};
 pub use delegation::{Delegation, delegation};
+pub use device::disk_of;
 pub use domain::DomainGroup;
 pub use error::GroupError;
 pub use events::{Changes, Events};

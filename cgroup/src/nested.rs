@@ -10,7 +10,7 @@ use crate::error::GroupError;
 use crate::flat;
 
 /// The most groups that are looked at below one leaf. A leaf is made with a limit far below it
-/// (`cgroup.max.descendants`), which only its owner can lift.
+/// (`cgroup.max.descendants`), which a command of the same user can lift.
 pub(crate) const GROUPS_MAX: usize = 65_536;
 
 /// The numbers of all processes in a group and below it, each once, in order.

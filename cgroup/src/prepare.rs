@@ -99,9 +99,9 @@ impl Root {
         self.check(wanted)?;
         let mut moved = 0;
         for _ in 0..ROUNDS_MAX {
-            let bare = self.is_real_root() || is_bare(root)?;
             let enabled = hand_down::enabled(root)?;
-            if wanted.is_empty() || (bare && wanted.without(enabled).is_empty()) {
+            let bare = wanted.is_empty() || self.is_real_root() || is_bare(root)?;
+            if bare && wanted.without(enabled).is_empty() {
                 return Ok(Prepared { moved, enabled });
             }
             if !bare {
@@ -191,4 +191,111 @@ fn move_processes(root: &Directory) -> Result<u32, PrepareError> {
         }
     }
     Ok(moved)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::support::{Inmate, Place};
+
+    /// Moves until nobody is left, as `prepare` does between its tries.
+    fn empty(root: &Directory) -> u32 {
+        let mut moved = 0;
+        for _ in 0..ROUNDS_MAX {
+            if is_bare(root).expect("a list") {
+                return moved;
+            }
+            moved += move_processes(root).expect("they can be moved");
+        }
+        panic!("somebody is left after {moved} were moved");
+    }
+
+    fn opened(place: &Place) -> Directory {
+        Directory::open(place.directory()).expect("it is there")
+    }
+
+    #[test]
+    fn all_of_a_root_go_to_its_host_group() {
+        let Some(place) = Place::new() else { return };
+        let root = opened(&place);
+        let mut inmates: Vec<_> = (0..5).map(|_| Inmate::idle(root.path())).collect();
+        assert_eq!(empty(&root), 5);
+        let host = root.child(OsStr::new(HOST)).expect("it was made");
+        let there = flat::processes(&host.read("cgroup.procs").expect("a list"));
+        for inmate in &mut inmates {
+            assert!(there.contains(&inmate.pid()) && inmate.is_alive());
+        }
+        assert_eq!(empty(&root), 0, "a second time there is nobody to move");
+    }
+
+    #[test]
+    fn who_forks_and_ends_meanwhile_is_followed_by_several_at_once() {
+        let Some(place) = Place::new() else { return };
+        let root = opened(&place);
+        let script = "i=0; while [ $i -lt 400 ]; do true & i=$((i+1)); done; exec sleep 1000";
+        let _forkers: Vec<_> = (0..2).map(|_| Inmate::run(root.path(), script)).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| empty(&root));
+            scope.spawn(|| empty(&opened(&place)));
+        });
+        assert!(is_bare(&root).expect("a list"));
+    }
+
+    #[test]
+    fn where_nothing_can_be_handed_down_nobody_is_moved() {
+        let Some(place) = Place::new() else { return };
+        let root = opened(&place);
+        let _inmate = Inmate::idle(root.path());
+        let available = hand_down::available(&root).expect("a list");
+        let wanted = Controllers::all();
+        if wanted.without(available).is_empty() {
+            println!("skipped: this root has every controller");
+            return;
+        }
+        let refused = place
+            .root
+            .prepare(wanted)
+            .expect_err("something is missing");
+        assert!(
+            matches!(refused, PrepareError::Lacking { .. }),
+            "{refused:?}"
+        );
+        assert!(!is_bare(&root).expect("a list"));
+        assert!(!root.path().join(HOST).exists());
+    }
+
+    #[test]
+    fn nothing_wanted_is_nothing_done() {
+        let Some(place) = Place::new() else { return };
+        let root = opened(&place);
+        let _inmate = Inmate::idle(root.path());
+        let prepared = place
+            .root
+            .prepare(Controllers::NONE)
+            .expect("nothing to do");
+        assert_eq!(prepared.moved, 0);
+        assert!(!root.path().join(HOST).exists());
+    }
+
+    #[test]
+    fn a_host_group_that_cannot_be_made_is_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join(HOST), "").expect("a file in the way");
+        fs::write(dir.path().join("cgroup.procs"), "1\n").expect("a fake list");
+        let root = Directory::open_plain(dir.path()).expect("a fake root");
+        let error = move_processes(&root).expect_err("a file is no group");
+        assert!(error.to_string().contains(HOST), "{error}");
+    }
+
+    #[test]
+    fn one_that_cannot_be_moved_is_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("cgroup.procs"), "4711\n").expect("a fake list");
+        let root = Directory::open_plain(dir.path()).expect("a fake root");
+        // The host group of a tree of plain files has no list to write to.
+        let error = move_processes(&root).expect_err("nothing takes it");
+        assert!(error.to_string().contains("4711"), "{error}");
+    }
 }

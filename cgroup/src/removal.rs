@@ -14,9 +14,10 @@ use crate::directory::Directory;
 use crate::error::GroupError;
 use crate::wait;
 
-/// The most steps of one removal: a listing, a removal, or a try that the kernel refused. Whoever
-/// makes groups while they are removed does not keep us for ever.
-const STEPS_MAX: u32 = 262_144;
+/// The most steps of one removal: a listing, a removal, or a try that the kernel refused. A group
+/// takes three at most, and a leaf is made for 4096 of them; whoever makes groups while they are
+/// removed keeps us for a second or two.
+const STEPS_MAX: u32 = 32_768;
 
 /// How many names are listed at once.
 const BATCH: usize = 1024;
@@ -58,10 +59,10 @@ pub enum RemoveError {
     Refused {
         /// The group, in it or itself.
         path: PathBuf,
-        /// EACCES when it belongs to somebody else, EXDEV when something is mounted on it.
+        /// EACCES when it belongs to somebody else.
         source: io::Error,
     },
-    /// It could not be looked at.
+    /// It, or a group in it, could not be looked at: EXDEV when something is mounted there.
     #[error(transparent)]
     Look(#[from] GroupError),
 }
@@ -114,7 +115,10 @@ pub(crate) fn remove_leaf(
         }
         match parent.remove(name) {
             Ok(()) | Err(Errno::NOENT) => return Ok(removed(sweep.nested)),
-            Err(Errno::BUSY) => sweep.clear()?,
+            Err(Errno::BUSY) => {
+                sweep.check_nobody()?;
+                sweep.clear()?;
+            }
             Err(errno) => return Err(RemoveError::refused(leaf.path(), errno)),
         }
     }
@@ -140,6 +144,16 @@ impl Sweep<'_> {
             removed: self.nested,
         })?;
         Ok(())
+    }
+
+    /// Nothing is removed from under a process, wherever in the leaf it is.
+    fn check_nobody(&self) -> Result<(), RemoveError> {
+        match is_populated(self.leaf)? {
+            true => Err(RemoveError::Populated {
+                path: self.leaf.path().to_owned(),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Removes what is below the leaf, the deepest first. Whoever made a group meanwhile is met
@@ -186,10 +200,7 @@ impl Sweep<'_> {
                 Ok(true)
             }
             Err(Errno::NOENT) => Ok(true),
-            Err(Errno::BUSY) if is_populated(self.leaf)? => Err(RemoveError::Populated {
-                path: self.leaf.path().to_owned(),
-            }),
-            Err(Errno::BUSY) => Ok(false),
+            Err(Errno::BUSY) => self.check_nobody().map(|()| false),
             Err(errno) => Err(RemoveError::refused(&parent.path().join(name), errno)),
         }
     }
