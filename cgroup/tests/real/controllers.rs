@@ -1,12 +1,14 @@
 //! Limits that the kernel enforces. Each test needs its controllers in version 2 and is skipped without.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use xioflow_cgroup::{
     Controllers, CpuMax, GroupError, Leaf, Limits, OutOfMemory, PrepareError, Root,
 };
 
-use crate::support::{Inmate, LONG, Place, found};
+use crate::support::{HOST_NAME, Inmate, LONG, Place, found};
 
 const MIB: u64 = 1 << 20;
 
@@ -23,13 +25,45 @@ fn with(controllers: &str) -> Option<Place> {
         println!("skipped: needs {wanted} in version 2, this root has \"{available}\"");
         return None;
     }
-    match above.prepare(wanted) {
-        Ok(_) => Some(Place::below(&above)),
+    match hand_down(above.directory(), controllers) {
+        Ok(()) => Some(Place::below(&above)),
         Err(error) => {
             println!("skipped: needs {wanted} handed down ({error})");
             None
         }
     }
+}
+
+/// Enables controllers in the given root, after moving whoever is in it aside. Other tests may do so at
+/// the same time.
+fn hand_down(root: &Path, controllers: &str) -> io::Result<()> {
+    let order = format!("+{}", controllers.replace(' ', " +"));
+    for _ in 0..20 {
+        step_aside(root)?;
+        match fs::write(root.join("cgroup.subtree_control"), &order) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            answer => return answer,
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
+fn step_aside(root: &Path) -> io::Result<()> {
+    let list = fs::read_to_string(root.join("cgroup.procs"))?;
+    // The real root keeps its processes, and hands controllers down all the same.
+    if list.is_empty() || !root.join("cgroup.events").exists() {
+        return Ok(());
+    }
+    let host = root.join(HOST_NAME);
+    match fs::create_dir(&host) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    for pid in list.lines() {
+        // Who has ended meanwhile needs no move.
+        fs::write(host.join("cgroup.procs"), pid).ok();
+    }
+    Ok(())
 }
 
 /// The same when it does.
