@@ -65,9 +65,9 @@ impl DomainGroup {
     /// Makes an empty leaf with these limits.
     ///
     /// # Errors
-    /// As [`Leaf::set`], and [`GroupError::Make`]; ENOENT there means that somebody removed this
-    /// group meanwhile, and that [`Root::domain`](crate::Root::domain) makes it again. After an
-    /// error no leaf is left.
+    /// As [`Leaf::set`], and [`GroupError::Make`]. One that [is an absence](GroupError::is_absence)
+    /// means that somebody removed this group meanwhile, and that
+    /// [`Root::domain`](crate::Root::domain) makes it again. After an error no leaf is left.
     pub fn leaf(&self, limits: &Limits) -> Result<Leaf, GroupError> {
         limits.check()?;
         self.hand_down(limits.controllers())?;

@@ -139,7 +139,8 @@ impl GroupError {
 
     /// Whether the group, or the file in it, is not there: ENOENT for one that cannot be opened,
     /// ENODEV for one that was open when its group was removed.
-    pub(crate) fn is_absence(&self) -> bool {
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
         self.is(Errno::NOENT) || self.is(Errno::NODEV)
     }
 

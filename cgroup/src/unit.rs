@@ -6,6 +6,7 @@
 //!
 //! Source: systemd "Control Group APIs and Delegation"; systemd.resource-control(5), `Delegate=`.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -46,22 +47,29 @@ impl Delegated {
         let Some(below) = depth_below_unit(path) else {
             return Self::NoUnit;
         };
-        let marks = |directory: &&Path| directory.starts_with(mount);
-        let visible = directory.ancestors().skip(below).take_while(marks);
-        let answers: Vec<_> = visible.map(mark).collect();
-        judge(&answers, host.uid == 0)
+        let unit = directory.ancestors().nth(below);
+        let mark = match unit {
+            Some(unit) if unit.starts_with(mount) => mark(unit),
+            _ => Mark::Unreadable,
+        };
+        judge(mark, writes_marks(path), host.uid == 0)
     }
 }
 
-/// The answers of the unit and of each group above it, from below. What is visible of a mark above
-/// proves that this systemd writes marks that the caller can read; root reads all of them.
-fn judge(answers: &[Mark], reads_all: bool) -> Delegated {
-    match answers.split_first() {
-        Some((Mark::Set, _)) => Delegated::Yes,
-        Some((Mark::Absent, _)) if reads_all => Delegated::No,
-        Some((Mark::Absent, above)) if above.contains(&Mark::Set) => Delegated::No,
-        Some(_) | None => Delegated::CannotTell,
+/// That a mark is missing says something where marks are written, to one who can read all of them.
+fn judge(mark: Mark, are_written: bool, reads_all: bool) -> Delegated {
+    match mark {
+        Mark::Set => Delegated::Yes,
+        Mark::Absent if are_written && reads_all => Delegated::No,
+        Mark::Absent | Mark::Unreadable => Delegated::CannotTell,
     }
+}
+
+/// The system's manager marks its units. The manager of a user does not in every version (252 does
+/// not): what is below it may be delegated without a mark.
+fn writes_marks(path: &Path) -> bool {
+    let mut groups = path.iter().map(OsStr::as_bytes);
+    !groups.any(|name| name.starts_with(b"user@") && name.ends_with(b".service"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,13 +131,23 @@ mod tests {
 
     #[test]
     fn a_missing_mark_means_something_where_marks_are_written() {
-        use Mark::{Absent, Set, Unreadable};
-        assert_eq!(judge(&[Set, Absent], false), Delegated::Yes);
-        assert_eq!(judge(&[Absent, Absent, Set], false), Delegated::No);
-        assert_eq!(judge(&[Absent, Absent], false), Delegated::CannotTell);
-        assert_eq!(judge(&[Absent, Absent], true), Delegated::No);
-        assert_eq!(judge(&[Unreadable, Set], false), Delegated::CannotTell);
-        assert_eq!(judge(&[], true), Delegated::CannotTell);
+        assert_eq!(judge(Mark::Set, false, false), Delegated::Yes);
+        assert_eq!(judge(Mark::Absent, true, true), Delegated::No);
+        for (are_written, reads_all) in [(false, true), (true, false), (false, false)] {
+            let answer = judge(Mark::Absent, are_written, reads_all);
+            assert_eq!(answer, Delegated::CannotTell);
+        }
+        assert_eq!(judge(Mark::Unreadable, true, true), Delegated::CannotTell);
+    }
+
+    #[test]
+    fn the_manager_of_a_user_may_write_no_marks() {
+        let writes = |path: &str| writes_marks(Path::new(path));
+        assert!(writes("/system.slice/cron.service"));
+        assert!(writes("/user.slice/user-1000.slice/session-2.scope"));
+        assert!(!writes(
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope"
+        ));
     }
 
     #[test]

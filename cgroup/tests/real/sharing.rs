@@ -81,7 +81,7 @@ fn many_at_once_make_and_remove_without_disturbing_each_other() {
             let leaf = match domain.leaf(&Limits::default()) {
                 Ok(leaf) => leaf,
                 // The other one of this domain has just removed it.
-                Err(error) if error.raw_os_error() == Some(2) => continue,
+                Err(error) if error.is_absence() => continue,
                 Err(error) => panic!("{error:?}"),
             };
             assert!(leaf.remove().expect("it is empty").was_there);
