@@ -8,19 +8,40 @@ use serde_json::{Value, json};
 use xioflow_journal::{OperationFilter, Query, RunStatus, TerminationReason};
 use xioflow_kernel::views::{EventView, OperationLine, OperationView};
 use xioflow_kernel::{
-    DEFAULT_MAX_OUTPUT_BYTES, Domain, Extent, OutputReader, RunHandle, TaskHandle, stored_result,
+    DEFAULT_MAX_OUTPUT_BYTES, Domain, Extent, OutputReader, PauseError, RunHandle, TaskHandle,
+    stored_result,
 };
 use xioflow_rpc::domain::{
     FindRun, LastReport, OpenRun, ReportRun, RunOpen, RunReported, SaveTask, TaskSaved,
 };
 use xioflow_rpc::journal::{Events, GetOperation, ListOperations, Operations, ReadEvents};
-use xioflow_rpc::operation::{INLINE_MAX_BYTES, OutputRead, ReadOutput};
+use xioflow_rpc::operation::{INLINE_MAX_BYTES, OutputRead, Pause, ReadOutput, Standing};
 use xioflow_rpc::refusal::{Fault, code};
 
 use crate::convert::stream_in;
 use crate::inline::omit_long_output;
 use crate::limits::{EVENTS_PAGE_BYTES, LIST_DEFAULT, PAGE_MAX};
 use crate::refusal::{self, invalid};
+
+/// `op.pause`.
+pub(crate) fn pause(domain: &Domain, asked: &Pause) -> Result<Standing, Fault> {
+    standing(domain.pause(&asked.operation_id))
+}
+
+/// `op.unpause`.
+pub(crate) fn unpause(domain: &Domain, asked: &Pause) -> Result<Standing, Fault> {
+    standing(domain.resume(&asked.operation_id))
+}
+
+fn standing(told: Result<xioflow_kernel::Standing, PauseError>) -> Result<Standing, Fault> {
+    let told = told.map_err(|error| refusal::of_pause(&error))?;
+    let left = told.timeout_left;
+    Ok(Standing {
+        paused: told.paused.map(|means| means.as_str().to_owned()),
+        changed: told.changed,
+        timeout_left_ms: left.map(|it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
+    })
+}
 
 /// `op.get`. With more output than travels in a result, that is left out, and the document says so.
 pub(crate) fn operation(domain: &Domain, asked: &GetOperation) -> Result<Value, Fault> {

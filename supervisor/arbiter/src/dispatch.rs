@@ -123,6 +123,14 @@ impl Server {
             Method::Stop => self.stop(token, &request.decode_params()?, pending),
             Method::Suspend => self.job_control(token, request, pending, true),
             Method::Resume => self.job_control(token, request, pending, false),
+            Method::Pause => {
+                let asked = request.decode_params()?;
+                self.answer(token, pending, move |it| answers::pause(it, &asked))
+            }
+            Method::Unpause => {
+                let asked = request.decode_params()?;
+                self.answer(token, pending, move |it| answers::unpause(it, &asked))
+            }
             Method::CloseStream => self.close_stream(token, &request.decode_params()?, pending),
             Method::SaveTask => {
                 let asked = request.decode_params()?;

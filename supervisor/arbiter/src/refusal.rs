@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use xioflow_journal::{CommitError, ReadError};
 use xioflow_kernel::{
-    AdjudicateError, ArbiterError, ExecuteError, GroupRefused, NotActive, OutputError, PruneError,
-    RunError, Scarcity, Shortage, StoredError, namespace_remedy,
+    AdjudicateError, ArbiterError, ExecuteError, GroupRefused, NotActive, OutputError, PauseError,
+    PruneError, RunError, Scarcity, Shortage, StoredError, namespace_remedy,
 };
 use xioflow_rpc::codec::EncodeError;
 use xioflow_rpc::refusal::{Fault, code, kind};
@@ -285,6 +285,26 @@ pub(crate) fn of_not_active(error: &NotActive) -> Fault {
         NotActive::System { .. } => of_system(error),
         NotActive::Read(_) => refused(kind::JOURNAL_UNREADABLE, error),
         NotActive::Arbiter(_) => refused(kind::INTERNAL, error),
+    }
+}
+
+/// Why an operation was not paused, or does not go on.
+pub(crate) fn of_pause(error: &PauseError) -> Fault {
+    match error {
+        PauseError::NotActive(error) => of_not_active(error),
+        PauseError::NotBegun { operation_id } => {
+            refused(kind::NOT_BEGUN, error).about("operationId", operation_id.as_str())
+        }
+        PauseError::Ending { operation_id } => {
+            refused(kind::ENDING, error).about("operationId", operation_id.as_str())
+        }
+        PauseError::Unconfirmed { operation_id, .. }
+        | PauseError::Group { operation_id, .. }
+        | PauseError::Unsupported { operation_id }
+        | PauseError::NoAnswer { operation_id }
+        | PauseError::Record { operation_id, .. } => {
+            refused(kind::NOT_PAUSED, error).about("operationId", operation_id.as_str())
+        }
     }
 }
 

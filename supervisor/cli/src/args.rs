@@ -12,7 +12,7 @@ mod read;
 mod run;
 mod settle;
 
-pub(crate) use live::{ArbiterArgs, AttachArgs, CancelArgs, ShutdownArgs};
+pub(crate) use live::{ArbiterArgs, AttachArgs, CancelArgs, ShutdownArgs, StandArgs};
 pub(crate) use prune::PruneArgs;
 pub(crate) use read::{DoctorArgs, EventsArgs, ListArgs, LogsArgs, ShowArgs, StatusArgs};
 #[cfg(test)]
@@ -21,7 +21,7 @@ pub(crate) use run::{Descendants, Driver, RunArgs, StopActionWhen};
 pub(crate) use settle::{AdjudicateArgs, RecoverArgs, Verdict};
 
 const HELP: &str = "\
-Exit status of run, attach, cancel, shutdown, recover, adjudicate, prune and doctor: their own
+Exit status of run, attach, cancel, pause, resume, shutdown, recover, adjudicate, prune and doctor: their own
 pages, such as `xioflow run --help`. Of the others:
   0   done                            1   no such operation
   64  usage                           70  not printed whole, or an internal error
@@ -91,6 +91,10 @@ pub(crate) enum Verb {
     Attach(AttachArgs),
     /// Stop an operation, whoever started it
     Cancel(CancelArgs),
+    /// Have an operation stand still, whoever started it
+    Pause(StandArgs),
+    /// Have a paused operation go on
+    Resume(StandArgs),
     /// List operations, the newest first
     List(ListArgs),
     /// Show one operation with everything that is recorded of it
@@ -121,6 +125,7 @@ impl Verb {
             Self::Run(args) => args.json,
             Self::Attach(args) => args.json,
             Self::Cancel(args) => args.json,
+            Self::Pause(args) | Self::Resume(args) => args.json,
             Self::List(args) => args.json,
             Self::Show(args) => args.json,
             Self::Logs(_) | Self::Arbiter(_) => false,

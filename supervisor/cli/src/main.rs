@@ -44,6 +44,8 @@ fn act(cli: &Cli) -> Result<Code, Failure> {
         Verb::Run(run) => commands::run::run(cli, run),
         Verb::Attach(attach) => commands::attach::run(cli, attach),
         Verb::Cancel(cancel) => commands::cancel::run(cli, cancel),
+        Verb::Pause(pause) => commands::stand::pause(cli, pause),
+        Verb::Resume(resume) => commands::stand::resume(cli, resume),
         Verb::List(list) => commands::list::run(cli, list),
         Verb::Show(show) => commands::show::run(cli, show),
         Verb::Logs(logs) => commands::logs::run(cli, logs),

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use xioflow_journal::Stream;
 
+use crate::pause::{PauseError, Standing};
 use crate::stop::StopRequest;
 
 /// One wish.
@@ -18,7 +19,14 @@ pub(crate) enum Wish {
     Stop(StopRequest),
     /// Close the read end of a stream: its reader is gone.
     CloseStream(Stream),
-    /// Have every process of the tree stand still, or go on.
+    /// Pause the operation, or have it go on.
+    Stand {
+        /// Which of the two.
+        still: bool,
+        /// Who is told what came of it.
+        answer: SyncSender<Result<Standing, PauseError>>,
+    },
+    /// Have every process of the tree stand still, or go on, as its terminal does.
     JobControl {
         /// Which of the two.
         suspend: bool,
@@ -120,7 +128,7 @@ impl Control {
     pub(crate) fn stop_wish(&self) -> Option<StopRequest> {
         self.lock().wishes.iter().find_map(|wish| match wish {
             Wish::Stop(request) => Some(request.clone()),
-            Wish::CloseStream(_) | Wish::JobControl { .. } => None,
+            Wish::CloseStream(_) | Wish::Stand { .. } | Wish::JobControl { .. } => None,
         })
     }
 

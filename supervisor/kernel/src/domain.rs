@@ -2,6 +2,7 @@
 
 mod budget;
 mod options;
+mod pause;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

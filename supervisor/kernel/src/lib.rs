@@ -79,6 +79,7 @@ mod names;
 mod observe;
 mod operation;
 mod output;
+mod pause;
 mod plain_file;
 mod prune;
 mod recovery;
@@ -137,6 +138,7 @@ pub use output::{
     OutputError, OutputOrder, OutputReader, Piece, StoredFileState, Subscription, artifact_name,
     check_stored_file,
 };
+pub use pause::{PauseError, Standing};
 pub use prune::{
     KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,
 };

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde_json::Value;
-use xioflow_journal::{Adjudication, Event, Operation, Run};
+use xioflow_journal::{Adjudication, Event, Operation, Pause, PauseMeans, Run};
 
 /// A time of the record, RFC 3339 in UTC.
 #[must_use]
@@ -23,6 +23,8 @@ pub struct OperationLine {
     name: String,
     kind: &'static str,
     status: &'static str,
+    /// That it stands still; null while it does not.
+    pause: Option<PauseView>,
     outcome: Option<&'static str>,
     exit_code: Value,
     signal: Value,
@@ -32,6 +34,23 @@ pub struct OperationLine {
     created_at: String,
     finished_at: Option<String>,
     duration_ms: Value,
+}
+
+/// That an operation stands still.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PauseView {
+    means: PauseMeans,
+    since: String,
+}
+
+impl From<Pause> for PauseView {
+    fn from(pause: Pause) -> Self {
+        Self {
+            means: pause.means,
+            since: time(pause.since_ms),
+        }
+    }
 }
 
 impl From<&Operation> for OperationLine {
@@ -50,6 +69,7 @@ impl From<&Operation> for OperationLine {
             name: operation.name.clone(),
             kind: operation.kind.as_str(),
             status: operation.status.as_str(),
+            pause: operation.pause.map(PauseView::from),
             outcome: operation.outcome.map(|outcome| outcome.as_str()),
             exit_code: field("exitCode"),
             signal: field("signal"),

@@ -62,6 +62,10 @@ names! {
         Suspend = "op.suspend",
         /// [`crate::operation::JobControl`] to [`crate::operation::Done`].
         Resume = "op.resume",
+        /// [`crate::operation::Pause`] to [`crate::operation::Standing`].
+        Pause = "op.pause",
+        /// [`crate::operation::Pause`] to [`crate::operation::Standing`].
+        Unpause = "op.unpause",
         /// [`crate::operation::CloseStream`] to [`crate::operation::Done`].
         CloseStream = "op.closeStream",
         /// [`crate::upkeep::Adjudicate`] to [`crate::upkeep::Adjudicated`].

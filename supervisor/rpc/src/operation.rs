@@ -358,6 +358,29 @@ pub struct JobControl {
     pub request: Id,
 }
 
+/// `op.pause` and `op.unpause`: have every process of an operation stand still, or go on, whoever started it. Answered
+/// with [`Standing`] when they do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pause {
+    /// The operation.
+    pub operation_id: String,
+}
+
+/// The answer to [`Pause`]: how the operation stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// By what it stands still: `freeze` (its control group) or `signals` (SIGSTOP); null if it goes on.
+    pub paused: Option<String>,
+    /// Whether that is so since this request, and was not before.
+    pub changed: bool,
+    /// How much of its time limit is left, in milliseconds; it goes on meanwhile.
+    pub timeout_left_ms: Option<u64>,
+}
+
 /// `op.closeStream`: nobody reads this stream any more; the command gets SIGPIPE when it prints more.
 /// Answered with [`Done`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

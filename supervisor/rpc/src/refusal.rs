@@ -172,6 +172,12 @@ pub mod kind {
         NOT_FOUND = "not_found";
         /// The operation has ended. Subject: `operationId`.
         ALREADY_COMPLETED = "already_completed";
+        /// The operation waits for resources or is being started, so nothing of it runs yet. Subject: `operationId`.
+        NOT_BEGUN = "not_begun";
+        /// The operation is being stopped, or what outlives its command is. Subject: `operationId`.
+        ENDING = "ending";
+        /// The operation could not be paused, or that could not be recorded, and it goes on. Subject: `operationId`.
+        NOT_PAUSED = "not_paused";
         /// Only whoever started the operation can do that. Subject: `operationId`.
         JOINED = "joined";
         /// The id is taken. Subject: `operationId`, `existingFingerprint`, `requestedFingerprint`,

@@ -19,6 +19,15 @@ Exit status:
   1  there is no such operation, or it had ended before
   75 its owner is no arbiter, so nobody else can stop it";
 
+const STAND_HELP: &str = "\
+In a control group of its own an operation is frozen by the kernel; elsewhere each process gets
+SIGSTOP, which is weaker. Its time limit goes on meanwhile, and it can be cancelled.
+
+Exit status:
+  0   it stands still, or goes on, now or before         70  it could not be done, and it goes on
+  1   there is no such operation, or it has ended
+  75  it has not begun, is ending, or its owner is no arbiter";
+
 const SHUTDOWN_HELP: &str = "\
 Exit status:
   0   no arbiter serves the domain any more              75  something runs, and nothing was done";
@@ -59,6 +68,18 @@ pub(crate) struct CancelArgs {
     pub(crate) wait: bool,
 
     /// Print one JSON document; with --wait, the result
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = STAND_HELP)]
+pub(crate) struct StandArgs {
+    /// The operation
+    #[arg(value_name = "OP")]
+    pub(crate) operation: String,
+
+    /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
 }

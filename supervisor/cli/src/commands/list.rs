@@ -104,6 +104,7 @@ fn status(operation: &Operation) -> &'static str {
         // Told apart from those that wait for somebody.
         OperationStatus::Done if operation.adjudication.is_some() => "adjudicated",
         OperationStatus::Done => operation.outcome.map_or("done", |outcome| outcome.as_str()),
+        OperationStatus::Active if operation.pause.is_some() => "paused",
         status => status.as_str(),
     }
 }

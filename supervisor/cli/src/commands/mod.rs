@@ -19,7 +19,9 @@ mod report;
 pub(crate) mod run;
 pub(crate) mod show;
 pub(crate) mod shutdown;
+pub(crate) mod stand;
 pub(crate) mod status;
+mod unserved;
 
 use xioflow_kernel::journal::{Operation, Query, Reader};
 

@@ -29,6 +29,8 @@ struct Status {
     /// Read from the record, like all that follows.
     unfinished: Vec<OperationLine>,
     operations_total: u64,
+    /// Those of the unfinished ones that stand still.
+    paused_total: u64,
     indeterminate_total: u64,
     /// Those of them about which nobody has decided.
     unadjudicated_total: u64,
@@ -64,15 +66,14 @@ impl Arbiter {
 pub(crate) fn run(cli: &Cli, args: &StatusArgs) -> Result<Code, Failure> {
     let reader = reader(cli)?;
     let counts = reader.counts()?;
+    let unfinished = reader.unfinished()?;
+    let paused = unfinished.iter().filter(|it| it.pause.is_some()).count();
     let status = Status {
         domain: reader.dir().root().display().to_string(),
         owner: reader.owner_state().into(),
         arbiter: Arbiter::ask(reader.dir().root()),
-        unfinished: reader
-            .unfinished()?
-            .iter()
-            .map(OperationLine::from)
-            .collect(),
+        unfinished: unfinished.iter().map(OperationLine::from).collect(),
+        paused_total: paused as u64,
         operations_total: counts.total,
         indeterminate_total: counts.indeterminate,
         unadjudicated_total: counts.unadjudicated,
@@ -103,12 +104,16 @@ fn text(status: &Status) -> Result<String, Failure> {
         (None, None) => status.owner.state.to_owned(),
     };
     let mut text = format!(
-        "domain      {}\nowner       {}\narbiter     {}\noperations  {} ({} unfinished, {} indeterminate{})\nevents      {}\n",
+        "domain      {}\nowner       {}\narbiter     {}\noperations  {} ({} unfinished{}, {} indeterminate{})\nevents      {}\n",
         printable(&status.domain),
         printable(&owner),
         printable(&said(status.arbiter.as_ref())),
         status.operations_total,
         status.unfinished.len(),
+        match status.paused_total {
+            0 => String::new(),
+            paused => format!(" of which {paused} paused"),
+        },
         status.indeterminate_total,
         match status.unadjudicated_total {
             0 => String::new(),

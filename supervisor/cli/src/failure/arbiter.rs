@@ -2,7 +2,7 @@
 
 use xioflow_arbiter::ServeError;
 use xioflow_client::{CallError, ConnectError, StartError};
-use xioflow_kernel::{ArbiterError, NotActive};
+use xioflow_kernel::{ArbiterError, NotActive, PauseError};
 use xioflow_rpc::refusal::{Fault, kind};
 use xioflow_rpc::start::StartFault;
 
@@ -18,6 +18,8 @@ fn code_of(kind: &str) -> Code {
         | kind::RUNNING
         | kind::SHUTTING_DOWN
         | kind::RESOURCE_CONFLICT
+        | kind::NOT_BEGUN
+        | kind::ENDING
         | kind::FENCED
         | kind::JOURNAL_BUSY
         | kind::DOMAIN_CLOSED => Code::Busy,
@@ -168,6 +170,22 @@ impl From<ServeError> for Failure {
                 .hint("a file system without sockets has no arbiter; --no-arbiter works there"),
             _ => Self::of("system", Code::Internal, &error),
         }
+    }
+}
+
+impl From<PauseError> for Failure {
+    fn from(error: PauseError) -> Self {
+        let kind = match error {
+            PauseError::NotActive(error) => return error.into(),
+            PauseError::NotBegun { .. } => kind::NOT_BEGUN,
+            PauseError::Ending { .. } => kind::ENDING,
+            PauseError::Unconfirmed { .. }
+            | PauseError::Group { .. }
+            | PauseError::Unsupported { .. }
+            | PauseError::NoAnswer { .. }
+            | PauseError::Record { .. } => kind::NOT_PAUSED,
+        };
+        Self::of(kind, code_of(kind), &error)
     }
 }
 

@@ -346,10 +346,15 @@ impl HelperLink {
             true => Request::Suspend,
             false => Request::Resume,
         };
-        if self.knows(FEATURE_SUSPEND) {
+        if self.can_suspend() {
             self.send(&request)?;
         }
         Ok(())
+    }
+
+    /// Whether it can stop and continue its tree.
+    pub(crate) fn can_suspend(&self) -> bool {
+        self.knows(FEATURE_SUSPEND)
     }
 
     /// Says what a helper lacks that has greeted.

@@ -2,6 +2,7 @@
 //!
 //! It only observes and asks; what the observations mean is decided in `settle`.
 
+mod pausing;
 mod ready;
 mod watching;
 
@@ -28,6 +29,7 @@ use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feeds, OutputOrder};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
+use pausing::Stand;
 
 /// How long an operation runs before the command's own end is watched for beside its helper's
 /// report. It only matters when the helper has been stopped; for a short command it would be one
@@ -144,6 +146,7 @@ pub(super) struct Supervision<'a> {
     order: OutputOrder,
     delegated: Seen,
     watch: Watch,
+    stand: Stand,
 }
 
 impl<'a> Supervision<'a> {
@@ -190,6 +193,7 @@ impl<'a> Supervision<'a> {
             order: OutputOrder::default(),
             delegated: Seen::default(),
             watch,
+            stand: Stand::default(),
         };
         match released {
             Ok(None) => {}
@@ -240,6 +244,7 @@ impl<'a> Supervision<'a> {
         if ready.root {
             self.note_root_ended();
         }
+        self.serve_stand();
         self.check_clock()
     }
 
@@ -247,6 +252,7 @@ impl<'a> Supervision<'a> {
         for wish in self.control.take() {
             match wish {
                 Wish::Stop(request) => self.ask_stop(request),
+                Wish::Stand { still, answer } => self.ask_stand(still, answer),
                 Wish::JobControl { suspend, passed_on } => {
                     self.job_control(suspend);
                     // Whoever asked may have stopped waiting.
@@ -299,6 +305,7 @@ impl<'a> Supervision<'a> {
                 reason: request.reason,
             }]));
         }
+        self.stand_no_more();
         let plan = request.plan();
         self.stop.get_or_insert(request);
         self.tell_stop(plan);

@@ -9,16 +9,17 @@ use xioflow_client::CallError;
 use xioflow_journal::{RunStatus, TerminationReason};
 use xioflow_rpc::domain as rpc;
 use xioflow_rpc::method::Method;
-use xioflow_rpc::operation::{Cancel, Done, Manner};
+use xioflow_rpc::operation::{self as rpc_operation, Cancel, Done, Manner};
 
 use super::Attached;
-use super::fault::{not_active, run_error};
+use super::fault::{not_active, pause_error, run_error};
 use super::request::millis;
 use crate::domain::BudgetInUse;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::flight::InFlight;
 use crate::leases::{DomainBudget, Share};
 use crate::output::ArtifactBytes;
+use crate::pause::{PauseError, Standing};
 use crate::recovery::Decision;
 use crate::stop::StopManner;
 
@@ -144,6 +145,31 @@ impl Attached {
             Err(Asked::Refused(fault)) => Err(not_active(fault, operation_id)),
             Err(Asked::Failed(error)) => Err(NotActive::Arbiter(Box::new(error))),
         }
+    }
+
+    /// Has an operation stand still, or go on, whoever started it.
+    pub(crate) fn stand(&self, operation_id: &str, still: bool) -> Result<Standing, PauseError> {
+        let method = match still {
+            true => Method::Pause,
+            false => Method::Unpause,
+        };
+        let asked = rpc_operation::Pause {
+            operation_id: operation_id.to_owned(),
+        };
+        let told = match self.ask::<rpc_operation::Standing>(method, asked) {
+            Ok(told) => told,
+            Err(Asked::Refused(fault)) => return Err(pause_error(fault, operation_id)),
+            Err(Asked::Failed(error)) => return Err(NotActive::Arbiter(Box::new(error)).into()),
+        };
+        let paused = told.paused.map(|means| means.parse()).transpose();
+        let paused = paused.map_err(|error| {
+            NotActive::Arbiter(Box::new(ArbiterError::Connection(Box::new(error))))
+        })?;
+        Ok(Standing {
+            paused,
+            changed: told.changed,
+            timeout_left: told.timeout_left_ms.map(Duration::from_millis),
+        })
     }
 
     /// Records a Task.

@@ -166,6 +166,8 @@ impl Remote<'_> {
                 let words = rpc::CloseStream { request, stream };
                 self.tell(Method::CloseStream, &words, None)
             }
+            // That is asked of a domain, which passes it on itself.
+            Wish::Stand { .. } => Ok(()),
             Wish::JobControl { suspend, passed_on } => {
                 let method = match suspend {
                     true => Method::Suspend,

@@ -13,6 +13,7 @@ use crate::adjudication::AdjudicateError;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::groups::GroupRefused;
 use crate::leases::{Amount, Scarcity, Shortage};
+use crate::pause::PauseError;
 use crate::prune::PruneError;
 use crate::result::OperationResult;
 
@@ -181,6 +182,16 @@ pub(crate) fn not_active(fault: Fault, operation_id: &str) -> NotActive {
         kind::JOINED => NotActive::Joined { operation_id },
         kind::DOMAIN_CLOSED | kind::SHUTTING_DOWN => NotActive::DomainClosed,
         _ => NotActive::Arbiter(Box::new(fault.into())),
+    }
+}
+
+/// Why an operation was not paused, or does not go on. What the arbiter says of its own failures stays its words.
+pub(crate) fn pause_error(fault: Fault, operation_id: &str) -> PauseError {
+    let id = operation_id.to_owned();
+    match subject(&fault).0 {
+        kind::NOT_BEGUN => PauseError::NotBegun { operation_id: id },
+        kind::ENDING => PauseError::Ending { operation_id: id },
+        _ => not_active(fault, operation_id).into(),
     }
 }
 

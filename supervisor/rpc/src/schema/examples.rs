@@ -22,6 +22,7 @@ pub fn request_example(method: Method) -> &'static str {
         Method::Cancel => r#"{"operationId":"build-7","manner":"interrupt","graceMs":5000}"#,
         Method::Stop => r#"{"request":4,"manner":"terminate","graceMs":2000}"#,
         Method::Suspend | Method::Resume => r#"{"request":4}"#,
+        Method::Pause | Method::Unpause => r#"{"operationId":"build-7"}"#,
         Method::CloseStream => r#"{"request":4,"stream":"stdout"}"#,
         Method::Adjudicate => {
             r#"{"operationId":"build-7","verdict":"confirmed_stopped","actor":"jo","note":"looked by hand"}"#
@@ -56,6 +57,8 @@ pub fn answer_example(method: Method) -> &'static str {
         Method::Cancel | Method::Stop | Method::Suspend | Method::Resume | Method::CloseStream => {
             "{}"
         }
+        Method::Pause => r#"{"paused":"freeze","changed":true,"timeoutLeftMs":540000}"#,
+        Method::Unpause => r#"{"paused":null,"changed":true,"timeoutLeftMs":540000}"#,
         Method::Adjudicate => {
             r#"{"operationId":"build-7","verdict":"confirmed_stopped","actor":"jo","note":"looked by hand","residualPids":[],"decidedAtMs":1796040000000}"#
         }
