@@ -22,6 +22,7 @@ mod merge;
 mod namespaces;
 mod options;
 mod output;
+mod pause;
 mod pid_namespace;
 mod prune;
 mod reading;

@@ -13,6 +13,7 @@ mod fifo;
 mod identity;
 mod joining;
 mod leases;
+mod pause;
 mod prune;
 mod record;
 mod recovery;
