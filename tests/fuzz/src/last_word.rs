@@ -3,8 +3,8 @@
 use xioflow_journal::{OperationKind, OperationStatus, Outcome};
 use xioflow_kernel::ProcessIdentity;
 use xioflow_kernel::rules::{
-    Attempt, Conclusion, Init, Known, Liveness, Observed, Provenance, Recorded, Ruling, decide,
-    word_of,
+    Attempt, Conclusion, Init, Known, Leaf, Liveness, Observed, Provenance, Recorded, Ruling,
+    decide, word_of,
 };
 use xioflow_protocol::{Exit, Identity, LastWord, LastWordError, SurvivorEnd};
 
@@ -43,19 +43,22 @@ pub fn check_decisions(word: &LastWord) {
         provenance: Provenance::Here,
     };
     for holder in Liveness::ALL {
-        let with_each = |root| Init::ALL.map(|init| (root, init));
-        for (root, init) in Liveness::ALL.into_iter().flat_map(with_each) {
+        let with_leaf = |root, init| Leaf::ALL.map(|leaf| (root, init, leaf));
+        let with_each = move |root| Init::ALL.map(|init| with_leaf(root, init));
+        for (root, init, leaf) in Liveness::ALL.into_iter().flat_map(with_each).flatten() {
             let observed = Observed {
                 word: said,
                 holder,
                 init,
+                leaf,
                 root,
                 waited: true,
                 attempt: Attempt::NothingFound,
             };
             if let Ruling::Conclude(conclusion) = decide(&recorded, &observed) {
                 let boots = [holder, root].contains(&Liveness::OtherBoot);
-                check_conclusion(word, &conclusion, boots || init == Init::Gone);
+                let nobody_outlived = boots || init == Init::Gone || leaf.is_over();
+                check_conclusion(word, &conclusion, nobody_outlived);
             }
         }
     }

@@ -3,8 +3,8 @@
 
 use xioflow_journal::{OperationKind, OperationStatus, Outcome, RunStatus, TerminationReason};
 use xioflow_kernel::rules::{
-    Attempt, Case, Conclusion, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Ruling,
-    RunFacts, Said, Word, converge, decide,
+    Attempt, Case, Conclusion, Fate, Init, Known, Leaf, Liveness, Observed, Provenance, Recorded,
+    Ruling, RunFacts, Said, Word, converge, decide,
 };
 
 use crate::mutation::Mutation;
@@ -89,6 +89,7 @@ pub fn take(state: &mut State, owner: usize, at: usize, act: Act, mutation: Opti
                 word: Word::None,
                 holder: Liveness::CannotTell,
                 init: Init::Untold,
+                leaf: Leaf::Untold,
                 root: Liveness::CannotTell,
                 waited: false,
                 attempt: Attempt::NotTried,

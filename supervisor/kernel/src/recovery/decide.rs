@@ -3,14 +3,15 @@
 //!
 //! The rule behind every row: leases are freed only by proof that nothing of the operation can act any
 //! more. A proof is a helper's word that its tree is gone, the end of the init of the tree's own pid
-//! namespace, another boot of the same machine, or a gate that never opened. That a process cannot be found proves nothing of those it left behind.
+//! namespace, an empty control group that was the tree's own and that nobody is known to have left, another boot of the
+//! same machine, or a gate that never opened. That a process cannot be found proves nothing of those it left behind.
 
 use serde::{Deserialize, Serialize};
 use xioflow_journal::{OperationKind, OperationStatus, Outcome, TerminationReason};
 use xioflow_protocol::Exit;
 
 use super::facts::{
-    Attempt, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
+    Attempt, Fate, Init, Known, Leaf, Liveness, Observed, Provenance, Recorded, Said, Word,
 };
 use crate::operation::{Cause, outcome_of};
 
@@ -37,7 +38,8 @@ pub enum Ruling {
     /// The helper is at work, or the kernel, which ends a namespace after its helper: wait for the end of
     /// that, within the time that all of them share.
     Wait,
-    /// The command is there, and nobody holds its tree: end what can be identified.
+    /// Somebody of the tree is there, and nobody holds it: end all in its control group, and what else can be
+    /// identified.
     Stop,
     /// The operation is settled.
     Conclude(Conclusion),
@@ -127,6 +129,10 @@ cases! {
     NamespaceGone = 'S',
     /// The helper could not end all of the tree, and the init of its pid namespace has ended since.
     RemainsAreGone = 'T',
+    /// The helper left no word of use, and nobody lives in the tree's control group.
+    GroupEmpty = 'U',
+    /// The helper could not end all of the tree, and since then nobody lives in its control group.
+    RemainsLeftGroup = 'V',
 }
 
 /// Decides one operation.
@@ -149,9 +155,8 @@ pub fn decide(recorded: &Recorded, observed: &Observed) -> Ruling {
 fn decide_process(recorded: &Recorded, observed: &Observed) -> Ruling {
     let sight = Sight::of(recorded, observed);
     match observed.word {
-        Word::Said(said) if said.empty || sight.boot_is_proof() || sight.init == Init::Gone => {
-            told(recorded, said, &sight)
-        }
+        Word::Said(_) if is_to_be_emptied(recorded, observed, &sight) => Ruling::Stop,
+        Word::Said(said) if said.empty || sight.shows_the_end() => told(recorded, said, &sight),
         Word::Said(_) => isolated(Case::Remains),
         Word::None | Word::Unusable if gate_never_opened(recorded) => {
             let reason = Some(TerminationReason::CrashDetected);
@@ -164,11 +169,20 @@ fn decide_process(recorded: &Recorded, observed: &Observed) -> Ruling {
     }
 }
 
+/// Whether recovery is to end those in the control group: somebody lives in it, and nobody else is there to do it.
+fn is_to_be_emptied(recorded: &Recorded, observed: &Observed, sight: &Sight) -> bool {
+    sight.leaf == Leaf::Populated
+        && sight.holder != Liveness::Alive
+        && observed.attempt == Attempt::NotTried
+        && !may_be_at_work(recorded)
+}
+
 /// What is found, with what can be said of it.
 struct Sight {
     holder: Liveness,
     root: Liveness,
     init: Init,
+    leaf: Leaf,
 }
 
 impl Sight {
@@ -182,11 +196,13 @@ impl Sight {
         };
         let holder = seen(recorded.holder, observed.holder);
         let root = seen(recorded.root, observed.root);
-        let init = match (recorded.root, recorded.provenance) {
-            // It is recorded with the command. Of another machine nothing is seen here, whatever boot it says
+        let (init, leaf) = match (recorded.root, recorded.provenance) {
+            // Both are recorded with the command. Of another machine nothing is seen here, whatever boot it says
             // it has: a copy of a running machine goes on with the boot of the original.
-            (Known::Yes, Provenance::Here | Provenance::Renumbered) => observed.init,
-            _ => Init::Untold,
+            (Known::Yes, Provenance::Here | Provenance::Renumbered) => {
+                (observed.init, observed.leaf)
+            }
+            _ => (Init::Untold, Leaf::Untold),
         };
         let of_this_boot = |it| {
             matches!(
@@ -198,6 +214,7 @@ impl Sight {
         let unlikely = of_this_boot(holder)
             || of_this_boot(root)
             || init != Init::Untold
+            || leaf.is_there()
             || recorded.provenance == Provenance::OtherMachine;
         let doubted = |it| match it {
             Liveness::OtherBoot if unlikely => Liveness::CannotTell,
@@ -218,11 +235,25 @@ impl Sight {
                 Init::Gone if init_is_doubted => Init::Untold,
                 other => other,
             },
+            leaf: match leaf {
+                // Who is outside has left it, and may not be the only one.
+                Leaf::Empty | Leaf::Removed if root == Liveness::Alive || init == Init::Lives => {
+                    Leaf::Untold
+                }
+                // Where the world is seen in another way than then, nothing at its place says nothing.
+                Leaf::Removed if is_otherwise(root) || is_otherwise(holder) => Leaf::Untold,
+                other => other,
+            },
         }
     }
 
     fn boot_is_proof(&self) -> bool {
         self.holder == Liveness::OtherBoot || self.root == Liveness::OtherBoot
+    }
+
+    /// Whether nothing of the tree can be left, whatever was left before.
+    fn shows_the_end(&self) -> bool {
+        self.boot_is_proof() || self.init == Init::Gone || self.leaf.is_over()
     }
 
     /// Whether somebody of the tree is there, so that its numbers are its own.
@@ -231,10 +262,20 @@ impl Sight {
     }
 }
 
+/// Whether a process is not of the boot, or not of the namespaces, in which it is looked at.
+const fn is_otherwise(seen: Liveness) -> bool {
+    matches!(seen, Liveness::OtherBoot | Liveness::Elsewhere)
+}
+
 /// The helper has said how it ended, and nothing of the tree is left.
 fn told(recorded: &Recorded, said: Said, sight: &Sight) -> Ruling {
-    // A helper waits for the init of its namespace before it calls that empty.
-    if sight.root == Liveness::Alive || sight.init == Init::Lives {
+    // A helper waits for the init of its namespace, and for its control group, before it calls them empty.
+    let somebody_lives = match sight.init {
+        Init::Gone => false,
+        Init::Lives => true,
+        Init::Untold => sight.root == Liveness::Alive || sight.leaf.has_somebody(),
+    };
+    if somebody_lives {
         return isolated(Case::Contradiction);
     }
     let crash = Some(TerminationReason::CrashDetected);
@@ -251,6 +292,7 @@ fn told(recorded: &Recorded, said: Said, sight: &Sight) -> Ruling {
             };
             let case = match sight.init {
                 Init::Gone => Case::RemainsAreGone,
+                Init::Untold | Init::Lives if sight.leaf.is_over() => Case::RemainsLeftGroup,
                 Init::Untold | Init::Lives => Case::RemainsOfEarlierBoot,
             };
             seen(case, verdict, (Outcome::Failed, reason), exit)
@@ -301,17 +343,21 @@ fn gate_never_opened(recorded: &Recorded) -> bool {
 
 /// Its helper has said nothing of use, and it may be of this boot.
 fn without_word(recorded: &Recorded, observed: &Observed, sight: &Sight) -> Ruling {
-    let &Sight { holder, init, .. } = sight;
+    let &Sight {
+        holder, init, leaf, ..
+    } = sight;
     let found_any = sight.found_any();
-    if may_be_at_work(recorded) && (holder == Liveness::Alive || found_any) {
+    if may_be_at_work(recorded) && (holder == Liveness::Alive || found_any || leaf.has_somebody()) {
         return isolated(Case::Foreign);
     }
     match (holder, init, observed.attempt) {
-        (Liveness::Alive, ..) if !observed.waited => Ruling::Wait,
+        (Liveness::Alive, ..) | (_, Init::Lives, _) if !observed.waited => Ruling::Wait,
+        _ if is_to_be_emptied(recorded, observed, sight) => Ruling::Stop,
         (_, Init::Gone, _) => settled(Case::NamespaceGone, Verdict::MarkedDead, unseen()),
         (Liveness::Alive, ..) => isolated(Case::HolderLives),
-        (_, Init::Lives, _) if !observed.waited => Ruling::Wait,
+        _ if leaf.is_over() => settled(Case::GroupEmpty, Verdict::MarkedDead, unseen()),
         (_, _, Attempt::NotTried) if found_any => Ruling::Stop,
+        _ if leaf.has_somebody() => isolated(Case::NotEnded),
         (_, _, Attempt::Confirmed) => isolated_as(Case::Ended, Verdict::StoppedAliveProcess),
         (_, _, Attempt::Unconfirmed) => isolated(Case::NotEnded),
         (_, _, Attempt::NotTried | Attempt::NothingFound) => {

@@ -70,13 +70,14 @@ fn every_observation() -> Vec<Observed> {
     let mut all = Vec::new();
     for word in words() {
         for holder in Liveness::ALL {
-            for (root, init) in roots_and_inits() {
+            for (root, init, leaf) in looks().filter(|it| it.2 == Leaf::Untold || has_group(word)) {
                 for waited in [false, true] {
                     for attempt in Attempt::ALL {
                         all.push(Observed {
                             word,
                             holder,
                             init,
+                            leaf,
                             root,
                             waited,
                             attempt,
@@ -89,9 +90,24 @@ fn every_observation() -> Vec<Observed> {
     all
 }
 
-fn roots_and_inits() -> impl Iterator<Item = (Liveness, Init)> {
-    let with_each = |root| Init::ALL.map(|init| (root, init));
-    Liveness::ALL.into_iter().flat_map(with_each)
+/// What the helper says of the exit has nothing to do with its control group: with one fate in it all are told.
+fn has_group(word: Word) -> bool {
+    match word {
+        Word::None | Word::Unusable => true,
+        Word::Said(said) => said.fate == STOPPED,
+    }
+}
+
+const STOPPED: Fate = Fate::Ran {
+    exit: Some(Exit::Exited { code: 0 }),
+    stopped: true,
+    signalled: true,
+};
+
+fn looks() -> impl Iterator<Item = (Liveness, Init, Leaf)> {
+    let with_leaf = |root, init| Leaf::ALL.map(|leaf| (root, init, leaf));
+    let with_each = move |root| Init::ALL.map(|init| with_leaf(root, init));
+    Liveness::ALL.into_iter().flat_map(with_each).flatten()
 }
 
 fn is_process(recorded: &Recorded) -> bool {
@@ -125,6 +141,7 @@ fn the_table_keeps_its_promises_in_every_combination() {
             row.comes_to_an_end();
             if let Ruling::Conclude(concluded) = row.ruling {
                 row.frees_by_proof_and_by_nothing_else(&concluded);
+                row.ends_who_is_left_first(&concluded);
                 row.invents_no_exit(&concluded);
                 row.calls_success_what_was_seen_to_succeed(&concluded);
                 row.has_a_fitting_verdict(&concluded);
@@ -161,16 +178,44 @@ impl Row<'_> {
                 Liveness::Elsewhere,
             ])
             && self.init() == Init::Untold
+            && !self.leaf().is_there()
             && self.recorded.provenance != Provenance::OtherMachine
     }
 
-    /// What counts of the look at the init: it is recorded with the command, and of this machine.
-    fn init(&self) -> Init {
+    /// Whether what was recorded with the command was of this machine.
+    fn is_of_here(&self) -> bool {
         let here = [Provenance::Here, Provenance::Renumbered].contains(&self.recorded.provenance);
-        match here && self.recorded.root == Known::Yes {
+        here && self.recorded.root == Known::Yes
+    }
+
+    /// What counts of the look at the init.
+    fn init(&self) -> Init {
+        match self.is_of_here() {
             true => self.observed.init,
             false => Init::Untold,
         }
+    }
+
+    /// What counts of the look at the control group.
+    fn leaf(&self) -> Leaf {
+        match self.is_of_here() {
+            true => self.observed.leaf,
+            false => Leaf::Untold,
+        }
+    }
+
+    /// Nobody lives in the tree's control group, and nobody of the tree is known to live outside of it.
+    fn group_is_empty(&self) -> bool {
+        let otherwise = [Some(Liveness::OtherBoot), Some(Liveness::Elsewhere)];
+        let is_elsewhere = [self.root(), self.holder()]
+            .iter()
+            .any(|it| otherwise.contains(it));
+        let is_over = match self.leaf() {
+            Leaf::Empty => true,
+            Leaf::Removed => !is_elsewhere,
+            Leaf::Untold | Leaf::Populated | Leaf::Stuck => false,
+        };
+        is_over && self.root() != Some(Liveness::Alive) && self.init() != Init::Lives
     }
 
     /// The kernel has ended everybody in the tree's namespace, and nothing says otherwise.
@@ -204,15 +249,24 @@ impl Row<'_> {
         }
         match self.observed.word {
             Word::Said(said) if said.empty => {
-                self.root() != Some(Liveness::Alive) && self.init() != Init::Lives
+                self.namespace_is_gone()
+                    || self.root() != Some(Liveness::Alive)
+                        && self.init() != Init::Lives
+                        && !self.leaf().has_somebody()
             }
-            Word::Said(_) => self.nothing_survived() || self.namespace_is_gone(),
+            Word::Said(_) => {
+                self.nothing_survived() || self.namespace_is_gone() || self.group_is_empty()
+            }
             Word::None | Word::Unusable => {
                 let is_held = self.holder() == Some(Liveness::Alive);
-                let is_held_elsewhere = self.may_be_watched_over() && is_held;
+                let is_somewhere = is_held || self.leaf().has_somebody();
+                let is_held_elsewhere = self.may_be_watched_over() && is_somewhere;
+                let is_zombie = self.root() == Some(Liveness::Unreaped);
+                let may_be_waited_for = self.may_be_watched_over() && is_zombie;
                 self.was_never_let_run()
                     || self.nothing_survived()
                     || self.namespace_is_gone() && !is_held_elsewhere
+                    || self.group_is_empty() && !is_held && !may_be_waited_for
             }
         }
     }
@@ -264,14 +318,26 @@ impl Row<'_> {
             }
             Ruling::Stop => {
                 let ours = [Some(Liveness::Alive), Some(Liveness::Unreaped)];
-                let is_there = ours.contains(&self.root()) || self.init() == Init::Lives;
+                let in_group = self.leaf() == Leaf::Populated;
+                let is_there =
+                    ours.contains(&self.root()) || self.init() == Init::Lives || in_group;
                 assert!(is_there, "{self:?}");
                 assert_ne!(self.holder(), Some(Liveness::Alive), "{self:?}");
                 assert_eq!(self.observed.attempt, Attempt::NotTried, "{self:?}");
                 let told = matches!(self.observed.word, Word::Said(_));
-                assert!(!told && is_process(self.recorded), "{self:?}");
+                assert!(!told || in_group, "{self:?}");
+                assert!(is_process(self.recorded), "{self:?}");
             }
             Ruling::Conclude(_) => {}
+        }
+    }
+
+    /// Nothing is concluded beside somebody who could still be ended.
+    fn ends_who_is_left_first(&self, concluded: &Conclusion) {
+        let is_held = self.holder() == Some(Liveness::Alive);
+        let is_left = self.leaf() == Leaf::Populated && self.observed.attempt == Attempt::NotTried;
+        if is_left && !is_held && is_process(self.recorded) && !self.may_be_watched_over() {
+            panic!("{self:?} {concluded:?}");
         }
     }
 
@@ -332,6 +398,7 @@ fn each_case_by_an_example() {
         word: Word::None,
         holder: Liveness::Gone,
         init: Init::Untold,
+        leaf: Leaf::Untold,
         root: Liveness::Gone,
         waited: true,
         attempt: Attempt::NotTried,
@@ -357,6 +424,7 @@ fn each_case_by_an_example() {
         init: Init::Gone,
         ..observed
     };
+    let in_leaf = |leaf, observed| Observed { leaf, ..observed };
     let of = |kind| Recorded { kind, ..recorded };
     let unnamed = |status, spawn_gated| Recorded {
         status,
@@ -434,6 +502,43 @@ fn each_case_by_an_example() {
         ('Q', from(Provenance::OtherMachine), gone(observed)),
         ('A', recorded, gone(with(said(ran, true)))),
         ('T', recorded, gone(with(said(ran, false)))),
+        ('U', recorded, in_leaf(Leaf::Empty, observed)),
+        ('U', recorded, in_leaf(Leaf::Removed, observed)),
+        ('U', renumbered, in_leaf(Leaf::Empty, with(Word::Unusable))),
+        ('Q', renumbered, in_leaf(Leaf::Populated, observed)),
+        (
+            'Q',
+            from(Provenance::OtherMachine),
+            in_leaf(Leaf::Empty, observed),
+        ),
+        // The command itself has left it.
+        (
+            'N',
+            recorded,
+            in_leaf(Leaf::Empty, tried(Attempt::Confirmed)),
+        ),
+        ('F', recorded, in_leaf(Leaf::Stuck, observed)),
+        // The helper may hold somebody who has left it.
+        (
+            'E',
+            recorded,
+            in_leaf(Leaf::Empty, seen(Liveness::Alive, Liveness::Gone)),
+        ),
+        // Nothing at its place, where the place is another one.
+        (
+            'H',
+            recorded,
+            in_leaf(
+                Leaf::Removed,
+                seen(Liveness::Elsewhere, Liveness::Elsewhere),
+            ),
+        ),
+        ('D', recorded, in_leaf(Leaf::Removed, seen(boot, boot))),
+        // The stronger proof decides.
+        ('S', recorded, gone(in_leaf(Leaf::Stuck, observed))),
+        ('O', recorded, in_leaf(Leaf::Stuck, with(said(ran, true)))),
+        ('B', recorded, in_leaf(Leaf::Stuck, with(said(ran, false)))),
+        ('V', recorded, in_leaf(Leaf::Empty, with(said(ran, false)))),
     ];
     for (letter, recorded, observed) in cases {
         let Ruling::Conclude(concluded) = decide(&recorded, &observed) else {

@@ -137,6 +137,54 @@ impl Init {
     }
 }
 
+/// The control group that the tree was given for its own.
+///
+/// Whoever is born in it stays in it, unless somebody moves it. So an empty one is proof for all of the tree but those
+/// who have left it on purpose: while one of these is known, it counts as not told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Leaf {
+    /// There is none, or the system does not say how it is with it, or somebody of the tree lives outside of it.
+    Untold,
+    /// It is there, and somebody lives in it.
+    Populated,
+    /// Recovery has ended all in it, and somebody lives in it after all the time for that.
+    Stuck,
+    /// It is there, and nobody lives in it.
+    Empty,
+    /// It was removed, which the kernel allows only when nobody lives in it.
+    Removed,
+}
+
+impl Leaf {
+    /// Every answer.
+    #[cfg(any(test, feature = "rules"))]
+    pub const ALL: [Self; 5] = [
+        Self::Untold,
+        Self::Populated,
+        Self::Stuck,
+        Self::Empty,
+        Self::Removed,
+    ];
+
+    /// Whether somebody lives in it.
+    #[must_use]
+    pub const fn has_somebody(self) -> bool {
+        matches!(self, Self::Populated | Self::Stuck)
+    }
+
+    /// Whether nobody lives in it.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Empty | Self::Removed)
+    }
+
+    /// Whether it was seen, which is possible in the boot that made it only.
+    #[must_use]
+    pub const fn is_there(self) -> bool {
+        matches!(self, Self::Populated | Self::Stuck | Self::Empty)
+    }
+}
+
 /// What stands where the helper's last word would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Word {
@@ -210,6 +258,9 @@ pub struct Observed {
     /// The init of the tree's own pid namespace. It is looked at before the command: whoever is in the
     /// namespace after it has ended was never in it.
     pub init: Init,
+    /// The tree's own control group. It is looked at before the command: a command that lives although nobody was in
+    /// the group is outside of it.
+    pub leaf: Leaf,
     /// The recorded command.
     pub root: Liveness,
     /// Whether a helper that lives, or the kernel that ends a namespace, has had its time.

@@ -16,6 +16,7 @@ mod drafts;
     expect(unreachable_pub, reason = "public for `rules`, which is a feature")
 )]
 mod facts;
+mod group;
 mod namespace;
 mod preview;
 #[cfg_attr(
@@ -55,7 +56,7 @@ pub(crate) use word::{Found, Parties, read as read_word};
 pub(crate) mod rules {
     pub use super::decide::{Case, Conclusion, Ruling, decide};
     pub use super::facts::{
-        Attempt, Fate, Init, Known, Liveness, Observed, Provenance, Recorded, Said, Word,
+        Attempt, Fate, Init, Known, Leaf, Liveness, Observed, Provenance, Recorded, Said, Word,
     };
     pub use super::runs::{RunFacts, converge};
     pub use super::word::word_of;
@@ -64,6 +65,7 @@ pub(crate) mod rules {
 use decide::Ruling;
 use runs::{RunFacts, converge};
 use settle::Settled;
+use stop::Stopped;
 use unfinished::{Origin, Unfinished};
 
 /// Operations whose results are recorded in one commit, more where they belong to one Run.
@@ -182,15 +184,18 @@ fn stop_the_rest(all: &mut [Unfinished]) {
         .iter_mut()
         .filter(|it| it.ruling() == Ruling::Stop)
         .collect();
+    group::end_leaves(&mut of_these);
+    of_these.retain(|it| it.ruling() == Ruling::Stop);
     namespace::end_inits(&mut of_these);
-    // With the init gone there is nobody left.
+    // With the init gone there is nobody left, as in an empty group.
     of_these.retain(|it| it.ruling() == Ruling::Stop);
     let roots: Vec<&ProcessIdentity> = of_these.iter().filter_map(|it| it.root.as_ref()).collect();
     let stopped = stop::stop_all(&roots);
     // Each of them has a root, or the ruling would be another.
     for (unfinished, stopped) in of_these.iter_mut().zip(stopped) {
         unfinished.observed.attempt = stopped.attempt;
-        unfinished.stopped = stopped;
+        let before = std::mem::replace(&mut unfinished.stopped, Stopped::NOTHING);
+        unfinished.stopped = before.then(stopped);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ends the pid namespaces whose helpers are gone, where the kernel has not: one SIGKILL to each init.
 //! Whoever else is left without a helper is `stop`'s.
 
+use std::mem;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -68,7 +69,7 @@ fn note_end(unfinished: &mut Unfinished, why: WhyAlive) {
         true => Attempt::Confirmed,
         false => Attempt::Unconfirmed,
     };
-    unfinished.stopped = Stopped {
+    let stopped = Stopped {
         attempt: unfinished.observed.attempt,
         signalled: match why {
             WhyAlive::Permission => Vec::new(),
@@ -79,7 +80,10 @@ fn note_end(unfinished: &mut Unfinished, why: WhyAlive) {
             false => vec![left(&init, why)],
         },
         is_of_init: true,
+        ..Stopped::NOTHING
     };
+    let before = mem::replace(&mut unfinished.stopped, Stopped::NOTHING);
+    unfinished.stopped = before.then(stopped);
 }
 
 fn left(init: &ProcessIdentity, why: WhyAlive) -> Survivor {

@@ -5,7 +5,7 @@ use std::path::Path;
 use xioflow_journal::{Query, Stream};
 
 use super::decide::Ruling;
-use super::facts::{Attempt, Init, Liveness};
+use super::facts::{Attempt, Init, Leaf, Liveness};
 use super::unfinished::{Origin, Unfinished};
 use super::{Decision, First, settle};
 use crate::error::ExecuteError;
@@ -54,15 +54,29 @@ fn pretend(unfinished: &mut Unfinished) -> Option<First> {
                 first.get_or_insert(First::WaitForHelper);
             }
             Ruling::Stop => {
-                if unfinished.observed.init == Init::Lives {
-                    unfinished.observed.init = Init::Gone;
-                    unfinished.observed.root = Liveness::Gone;
-                }
-                unfinished.observed.attempt = Attempt::Confirmed;
+                pretend_the_end(unfinished);
                 first.get_or_insert(First::StopProcesses);
             }
         }
     }
+}
+
+/// One step of those that recovery would take, done with success.
+fn pretend_the_end(unfinished: &mut Unfinished) {
+    let is_inside = unfinished.is_root_in_leaf();
+    let observed = &mut unfinished.observed;
+    if observed.leaf == Leaf::Populated {
+        observed.leaf = Leaf::Empty;
+        if is_inside {
+            observed.root = Liveness::Gone;
+        }
+        return;
+    }
+    if observed.init == Init::Lives {
+        observed.init = Init::Gone;
+        observed.root = Liveness::Gone;
+    }
+    observed.attempt = Attempt::Confirmed;
 }
 
 /// How much of a stream stands in its file.

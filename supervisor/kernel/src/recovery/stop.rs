@@ -36,6 +36,8 @@ pub(crate) struct Stopped {
     pub(crate) left: Vec<Survivor>,
     /// Whether it was made on the init of the tree's pid namespace, which stands for all of it.
     pub(crate) is_of_init: bool,
+    /// Whether who is left is in the tree's control group.
+    pub(crate) is_of_group: bool,
 }
 
 impl Stopped {
@@ -45,7 +47,22 @@ impl Stopped {
         signalled: Vec::new(),
         left: Vec::new(),
         is_of_init: false,
+        is_of_group: false,
     };
+
+    /// What came of another attempt on the same command, after this one.
+    pub(super) fn then(mut self, next: Self) -> Self {
+        self.signalled.extend(next.signalled);
+        self.signalled.truncate(PROCESS_NOTES_MAX);
+        self.left.extend(next.left);
+        self.left.truncate(PROCESS_NOTES_MAX);
+        Self {
+            attempt: next.attempt,
+            is_of_init: self.is_of_init || next.is_of_init,
+            is_of_group: self.is_of_group || next.is_of_group,
+            ..self
+        }
+    }
 }
 
 /// Ends all of these commands at once: SIGTERM, a grace that they share, SIGKILL.
@@ -293,7 +310,7 @@ impl<'a> Tree<'a> {
             attempt,
             signalled: self.signalled,
             left,
-            is_of_init: false,
+            ..Stopped::NOTHING
         }
     }
 }

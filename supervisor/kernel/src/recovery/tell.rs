@@ -42,7 +42,10 @@ pub(super) fn tell(
             settle_end(&mut result, &word.end, cause_of(sources.recorded, fate));
         }
         (Case::Remains, Some(word)) => settle_end(&mut result, &word.end, Cause::Remains),
-        (Case::RemainsOfEarlierBoot | Case::RemainsAreGone, Some(word)) => {
+        (
+            Case::RemainsOfEarlierBoot | Case::RemainsAreGone | Case::RemainsLeftGroup,
+            Some(word),
+        ) => {
             settle_end(&mut result, &word.end, Cause::HostLost);
             outlived(&mut result, concluded);
         }
@@ -51,8 +54,8 @@ pub(super) fn tell(
             result.status = concluded.status;
             result.termination_reason = concluded.reason;
             result.reason = why_over(concluded.case).map(str::to_owned);
-            if concluded.case == Case::NamespaceGone {
-                result.scope = Scope::PidNamespace;
+            if let Some(scope) = scope_of(concluded.case) {
+                result.scope = scope;
                 // Who was left was ended by the kernel, and not seen.
                 result.tree_settlement = Some(TreeSettlement::Reaped);
                 result.residual_processes_reaped = true;
@@ -64,28 +67,47 @@ pub(super) fn tell(
     result
 }
 
-/// By its record: whose tree had no namespace was held by its helper alone.
+/// By its record: whose tree had neither a namespace nor a group was held by its helper alone.
 fn driver_of(operation: &Operation) -> Option<Driver> {
     let root = legible(operation.process_identity.as_ref()).get()?;
-    Some(match root.pid_namespace {
-        Some(_) => Driver::PidNamespace,
-        None => Driver::Reaper,
+    Some(match (root.pid_namespace, root.cgroup_id) {
+        (Some(_), _) => Driver::PidNamespace,
+        (None, Some(_)) => Driver::ControlGroup,
+        (None, None) => Driver::Reaper,
     })
+}
+
+/// Of what a proof speaks that is no helper's word.
+const fn scope_of(case: Case) -> Option<Scope> {
+    match case {
+        Case::NamespaceGone | Case::RemainsAreGone => Some(Scope::PidNamespace),
+        Case::GroupEmpty | Case::RemainsLeftGroup => Some(Scope::ContainmentCgroup),
+        _ => None,
+    }
 }
 
 /// What the helper could not end has come to its end since, unseen by it.
 fn outlived(result: &mut OperationResult, concluded: &Conclusion) {
     result.termination_reason = concluded.reason;
     result.residual_pids.clear();
-    let reason = if concluded.case == Case::RemainsAreGone {
-        result.scope = Scope::PidNamespace;
-        result.tree_settlement = Some(TreeSettlement::Reaped);
-        result.residual_processes_reaped = true;
-        "what its helper could not end has ended since, with the init of its pid namespace"
-    } else {
+    let scope = scope_of(concluded.case);
+    result.tree_settlement = Some(match scope {
+        Some(_) => TreeSettlement::Reaped,
         // Nobody saw them end: the machine did.
-        result.tree_settlement = Some(TreeSettlement::Unverified);
-        "the machine went down before what was left of the command could be ended"
+        None => TreeSettlement::Unverified,
+    });
+    if let Some(scope) = scope {
+        result.scope = scope;
+        result.residual_processes_reaped = true;
+    }
+    let reason = match concluded.case {
+        Case::RemainsAreGone => {
+            "what its helper could not end has ended since, with the init of its pid namespace"
+        }
+        Case::RemainsLeftGroup => {
+            "what its helper could not end has ended since, and nobody is left in its control group"
+        }
+        _ => "the machine went down before what was left of the command could be ended",
     };
     result.reason = Some(reason.to_owned());
 }
@@ -133,6 +155,10 @@ fn why_over(case: Case) -> Option<&'static str> {
         Case::NamespaceGone => {
             "its supervisor and its helper died while it ran, and its end was not seen; the kernel has ended \
              everything in its pid namespace, whose init is gone"
+        }
+        Case::GroupEmpty => {
+            "its supervisor and its helper died while it ran, and its end was not seen; nobody is left in its \
+             control group"
         }
         Case::Snapshot => "its owner died before the snapshot was taken; nothing was changed",
         _ => return None,
@@ -202,6 +228,11 @@ fn advice(case: Case, stopped: &Stopped) -> String {
         Case::NotEnded if stopped.is_of_init => {
             "see what keeps the processes of its pid namespace from ending: one in uninterruptible sleep, \
              or a zombie that nobody waits for"
+                .into()
+        }
+        Case::NotEnded if stopped.is_of_group => {
+            "see what keeps the processes of its control group from ending: one in uninterruptible sleep, or a \
+             group that this user may not write to"
                 .into()
         }
         Case::HolderLives => "see what keeps the helper from ending its tree, and end both".into(),

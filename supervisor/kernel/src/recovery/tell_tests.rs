@@ -9,7 +9,9 @@ use xioflow_protocol::{
 
 use super::*;
 use crate::recovery::decide::{Ruling, Verdict, decide};
-use crate::recovery::facts::{Attempt, Init, Known, Liveness, Observed, Provenance, Said, Word};
+use crate::recovery::facts::{
+    Attempt, Init, Known, Leaf, Liveness, Observed, Provenance, Said, Word,
+};
 use crate::result::Evidence;
 
 fn operation(kind: OperationKind) -> Operation {
@@ -52,6 +54,7 @@ const OBSERVED: Observed = Observed {
     word: Word::None,
     holder: Liveness::Gone,
     init: Init::Untold,
+    leaf: Leaf::Untold,
     root: Liveness::Gone,
     waited: true,
     attempt: Attempt::NotTried,
@@ -240,6 +243,10 @@ fn what_remains_is_named_until_the_machine_was_started_since() {
         root: Liveness::OtherBoot,
         ..remains
     };
+    let group_empty = Observed {
+        leaf: Leaf::Empty,
+        ..remains
+    };
     let namespace_gone = Observed {
         init: Init::Gone,
         ..remains
@@ -247,6 +254,7 @@ fn what_remains_is_named_until_the_machine_was_started_since() {
     for (observed, says, settlement) in [
         (rebooted, "machine", TreeSettlement::Unverified),
         (namespace_gone, "pid namespace", TreeSettlement::Reaped),
+        (group_empty, "control group", TreeSettlement::Reaped),
     ] {
         let result = concluded_with(&observed, Some(&word));
         assert_eq!(
@@ -276,22 +284,36 @@ fn concluded_with(observed: &Observed, word: Option<&LastWord>) -> OperationResu
 
 /// Nobody saw how the command ended, so nothing stands for its exit; that nothing of it is left is proven.
 #[test]
-fn the_end_of_its_namespace_is_proof_and_no_exit() {
-    let observed = Observed {
+fn the_end_of_its_namespace_or_its_group_is_proof_and_no_exit() {
+    let namespace_gone = Observed {
         init: Init::Gone,
         ..OBSERVED
     };
-    let result = concluded_with(&observed, None);
+    assert_proof_without_exit(&namespace_gone, 'S', Scope::PidNamespace, "pid namespace");
+    for leaf in [Leaf::Empty, Leaf::Removed] {
+        let nobody_there = Observed { leaf, ..OBSERVED };
+        assert_proof_without_exit(
+            &nobody_there,
+            'U',
+            Scope::ContainmentCgroup,
+            "control group",
+        );
+    }
+}
+
+fn assert_proof_without_exit(observed: &Observed, case: char, scope: Scope, says: &str) {
+    let result = concluded_with(observed, None);
     assert_eq!(result.status, Outcome::Failed);
     let unseen = Some(TerminationReason::ExitUnobserved);
     assert_eq!(result.termination_reason, unseen);
     assert_eq!((result.exit_code, result.signal), (None, None));
     assert_eq!(result.evidence, Evidence::Unobserved);
-    assert_eq!(result.scope, Scope::PidNamespace);
-    assert_eq!(result.recovery_case, Some('S'));
+    assert_eq!(result.scope, scope);
+    assert_eq!(result.recovery_case, Some(case));
+    assert!(result.residual_processes_reaped);
     assert_eq!(result.recovery_guidance, None, "there is nothing to decide");
     let reason = result.reason.unwrap_or_default();
-    assert!(reason.contains("pid namespace"), "{reason}");
+    assert!(reason.contains(says), "{reason}");
 }
 
 /// Whoever is left with an end that is not proven is told what to do about it, in every such case.
@@ -336,7 +358,7 @@ fn every_unclear_end_names_the_way_out() {
         attempt: Attempt::Unconfirmed,
         signalled: vec![4, 5],
         left: vec![survivor(5)],
-        is_of_init: false,
+        ..Stopped::NOTHING
     };
     for (case, recorded, observed, says) in [
         (Case::UnusableWord, RECORDED, unusable, "damaged"),

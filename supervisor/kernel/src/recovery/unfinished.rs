@@ -8,7 +8,8 @@ use xioflow_journal::{
 };
 
 use super::decide::{Conclusion, Ruling, decide};
-use super::facts::{Attempt, Init, Known, Liveness, Observed, Provenance, Recorded, Word};
+use super::facts::{Attempt, Init, Known, Leaf, Liveness, Observed, Provenance, Recorded, Word};
+use super::group;
 use super::stop::Stopped;
 use super::word::{self, Found, Parties};
 use crate::error::ExecuteError;
@@ -64,6 +65,8 @@ pub(super) struct Unfinished {
     pub(super) word: Found,
     pub(super) observed: Observed,
     pub(super) stopped: Stopped,
+    /// Whether all in its control group were ended, as far as that can be done.
+    pub(super) leaf_was_ended: bool,
     /// Its stop action, judged like an operation, if that had a process.
     pub(super) action: Option<Box<Self>>,
     word_path: PathBuf,
@@ -97,11 +100,13 @@ impl Unfinished {
                 word: Word::None,
                 holder: Liveness::CannotTell,
                 init: Init::Untold,
+                leaf: Leaf::Untold,
                 root: Liveness::CannotTell,
                 waited: false,
                 attempt: Attempt::NotTried,
             },
             stopped: Stopped::NOTHING,
+            leaf_was_ended: false,
             action: None,
             word_path: holders.join(name),
             operation,
@@ -141,11 +146,13 @@ impl Unfinished {
                 word: Word::None,
                 holder: Liveness::CannotTell,
                 init: Init::Untold,
+                leaf: Leaf::Untold,
                 root: Liveness::CannotTell,
                 waited: false,
                 attempt: Attempt::NotTried,
             },
             stopped: Stopped::NOTHING,
+            leaf_was_ended: false,
             action: None,
             word_path: holders.join(last_word_name(&stem)),
             operation: self.operation.clone(),
@@ -155,7 +162,8 @@ impl Unfinished {
     }
 
     /// Looks at the helper, then at its last word, which it writes before it goes, then at the init of
-    /// the tree's namespace, which dies after the helper, then at the command, whose end the word and the init tell.
+    /// the tree's namespace, which dies after the helper, and at the tree's control group, then at the command, whose
+    /// end all of these tell.
     pub(super) fn look(&mut self) {
         let liveness =
             |it: Option<&ProcessIdentity>| it.map_or(Liveness::CannotTell, observe::liveness);
@@ -167,7 +175,28 @@ impl Unfinished {
         self.word = word::read(&self.word_path, &self.operation.id, parties);
         self.observed.word = self.word.summary();
         self.observed.init = Init::of(liveness(self.init()));
+        self.observed.leaf = self.look_at_leaf();
         self.observed.root = liveness(self.root.as_ref());
+    }
+
+    fn look_at_leaf(&self) -> Leaf {
+        let seen = self.root.as_ref().map_or(Leaf::Untold, group::look_at);
+        match seen {
+            Leaf::Populated if self.leaf_was_ended => Leaf::Stuck,
+            Leaf::Empty | Leaf::Removed if self.word.said().is_some_and(word::may_live_outside) => {
+                Leaf::Untold
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the command is in its control group, and so ends with all in it.
+    pub(super) fn is_root_in_leaf(&self) -> bool {
+        let Some(root) = self.root.as_ref() else {
+            return false;
+        };
+        let members = group::open(Some(root)).and_then(|leaf| leaf.processes().ok());
+        members.is_some_and(|members| members.contains(&root.pid))
     }
 
     /// The init of the pid namespace that its tree was given for its own.
@@ -213,8 +242,9 @@ impl Unfinished {
             (Some(_), Init::Lives) => "; the init of its pid namespace has not ended",
             (Some(_), Init::Untold) => "; the init of its pid namespace cannot be looked at",
         };
+        let leaf = self.evidence_of_leaf();
         let of_command = format!(
-            "{}; the helper {}, the command {}{init}{what_was_done}",
+            "{}; the helper {}, the command {}{init}{leaf}{what_was_done}",
             self.word,
             say(self.recorded.holder, holder),
             say(self.recorded.root, root)
@@ -222,6 +252,26 @@ impl Unfinished {
         match &self.action {
             None => of_command,
             Some(action) => format!("{of_command}; of its stop action: {}", action.evidence()),
+        }
+    }
+}
+
+impl Unfinished {
+    /// What was seen of its control group.
+    fn evidence_of_leaf(&self) -> &'static str {
+        let is_recorded = self.root.as_ref().and_then(group::place_of).is_some();
+        match (is_recorded, self.observed.leaf) {
+            (false, _) => "",
+            (true, Leaf::Empty) if self.leaf_was_ended => {
+                "; recovery has ended all that was in its control group, and nobody is left there"
+            }
+            (true, Leaf::Empty) => "; nobody is in its control group",
+            (true, Leaf::Removed) => {
+                "; its control group was removed, which is possible when nobody is in it"
+            }
+            (true, Leaf::Populated) => "; somebody is in its control group",
+            (true, Leaf::Stuck) => "; recovery could not end all that is in its control group",
+            (true, Leaf::Untold) => "; its control group tells nothing",
         }
     }
 }

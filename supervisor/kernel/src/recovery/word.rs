@@ -7,13 +7,13 @@ use std::path::Path;
 
 use xioflow_journal::{Operation, OperationStatus, Outcome};
 use xioflow_killpoint as killpoint;
-use xioflow_protocol::{Identity, LastWord};
+use xioflow_protocol::{Identity, LastWord, Survivor, SurvivorEnd};
 
 use super::facts::{Said, Word};
 use super::tell::fate_of;
 use crate::error::ExecuteError;
 use crate::helper::check_word;
-use crate::observe::parse_boot_id;
+use crate::observe::{self, parse_boot_id};
 use crate::plain_file;
 use crate::result::ProcessIdentity;
 
@@ -67,6 +67,21 @@ impl fmt::Display for Found {
             Self::Unusable(why) => write!(f, "the helper's last word cannot be used ({why})"),
         }
     }
+}
+
+/// Whether somebody whom the helper could not end may live, inside of the tree's control group or outside.
+pub(super) fn may_live_outside(word: &LastWord) -> bool {
+    let end = &word.end;
+    let lives = |survivor: &Survivor| {
+        let process = &survivor.process;
+        matches!(survivor.end, SurvivorEnd::Alive(_))
+            && observe::look_at(process.pid).map_or_else(
+                || observe::is_there(process.pid),
+                |met| met.start_ticks == process.start_ticks && !met.has_ended,
+            )
+    };
+    let are_all_named = usize::try_from(end.survivors_total) == Ok(end.survivors.len());
+    !word.empty && (!are_all_named || end.survivors.is_empty() || end.survivors.iter().any(lives))
 }
 
 /// Who is recorded of an operation.
