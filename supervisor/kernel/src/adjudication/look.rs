@@ -12,7 +12,10 @@ use super::Residual;
 use crate::observe::{self, Met, Scan};
 use crate::operation::last_word_name;
 use crate::output::artifact_stem;
-use crate::recovery::{Found, Init, Legible, Liveness, Parties, legible, read_word};
+use crate::recovery::{
+    Found, Init, Leaf, Legible, Liveness, Parties, group_of, legible, look_at_group,
+    members_of_group, read_word,
+};
 use crate::result::{OperationResult, ProcessIdentity};
 
 /// How long a helper may take to leave that has told its last: whoever decides may have been told a moment ago.
@@ -62,6 +65,9 @@ impl Look {
         if !was_foreign(result.as_ref()) && init_is_gone(root.as_ref()) {
             // Nobody of the tree outlives it, whatever the record lacks.
             return Self::default();
+        }
+        if let Some(root) = &root {
+            sight.look_at_group(root);
         }
         sight.look_at_party(init_of(root.as_ref()));
         sight.look_at_party(holder.as_ref());
@@ -171,6 +177,31 @@ impl Sight {
             Liveness::Unreaped | Liveness::Gone | Liveness::OtherBoot | Liveness::Elsewhere => {}
         }
         Some(now)
+    }
+
+    /// The control group of its tree. An empty one proves nothing of those who have left it, so the rest is looked at
+    /// all the same.
+    fn look_at_group(&mut self, root: &ProcessIdentity) {
+        if group_of(root).is_none() {
+            return;
+        }
+        match look_at_group(root) {
+            Leaf::Empty | Leaf::Removed => {}
+            Leaf::Untold => {
+                let why = "its control group cannot be looked at from here";
+                self.unclear.push(why.to_owned());
+            }
+            Leaf::Populated | Leaf::Stuck => {
+                let members = members_of_group(root);
+                if members.is_empty() {
+                    let why = "somebody is in its control group who has no number here";
+                    self.unclear.push(why.to_owned());
+                }
+                for pid in members {
+                    self.note_alive(pid);
+                }
+            }
+        }
     }
 
     /// The session and the group of the command. Where a stranger has its number, they are the

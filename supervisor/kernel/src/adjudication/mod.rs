@@ -13,6 +13,7 @@ use xioflow_killpoint as killpoint;
 use crate::clock;
 use crate::domain::Inner;
 use crate::error::ArbiterError;
+use crate::recovery::{legible, remove_group};
 
 use look::Look;
 
@@ -159,6 +160,7 @@ pub(crate) fn adjudicate(
     killpoint::pass(|| "adjudicate:recorded");
     inner.leases.release(operation_id);
     look::remove_word(operation_id, inner.folder());
+    remove_group(legible(operation.process_identity.as_ref()).get().as_ref());
     Ok(adjudication)
 }
 

@@ -40,11 +40,35 @@ pub(crate) fn look_at(root: &ProcessIdentity) -> Leaf {
 }
 
 /// The group itself, where it is there.
-pub(super) fn open(root: Option<&ProcessIdentity>) -> Option<xioflow_cgroup::Leaf> {
+fn open(root: Option<&ProcessIdentity>) -> Option<xioflow_cgroup::Leaf> {
     let place = place_of(root?)?;
     match xioflow_cgroup::Leaf::open(&place) {
         Ok(Found::Leaf(leaf)) => Some(leaf),
         Ok(Found::Gone | Found::Stranger | Found::CannotTell { .. }) | Err(_) => None,
+    }
+}
+
+/// Who is in the group of this process's tree, as far as they have a number here.
+pub(crate) fn members(root: &ProcessIdentity) -> Vec<u32> {
+    let leaf = open(Some(root));
+    leaf.and_then(|leaf| leaf.processes().ok())
+        .unwrap_or_default()
+}
+
+/// Removes the group of this process's tree, if nobody is in it. One that stays is found when the domain is next
+/// opened.
+pub(crate) fn remove(root: Option<&ProcessIdentity>) {
+    if let Some(leaf) = open(root) {
+        leaf.remove().ok();
+    }
+}
+
+/// Removes the groups of those whose end is proven, and of their stop actions.
+pub(super) fn remove_settled(all: &[Unfinished]) {
+    let actions = all.iter().filter_map(|it| it.action.as_deref());
+    let is_proven = |it: &&Unfinished| it.conclusion().frees_leases();
+    for it in all.iter().chain(actions).filter(is_proven) {
+        remove(it.root.as_ref());
     }
 }
 

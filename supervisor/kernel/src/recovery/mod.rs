@@ -47,7 +47,11 @@ use crate::result::ProcessIdentity;
 pub use decide::Verdict;
 pub use preview::preview;
 
-pub(crate) use facts::{Init, Liveness};
+pub(crate) use facts::{Init, Leaf, Liveness};
+pub(crate) use group::{
+    look_at as look_at_group, members as members_of_group, place_of as group_of,
+    remove as remove_group,
+};
 pub(crate) use unfinished::{Legible, legible};
 pub(crate) use word::{Found, Parties, read as read_word};
 
@@ -146,6 +150,8 @@ pub(crate) fn recover(
     killpoint::pass(|| "recovery:stopped");
     stop_action::put_back(&mut all, owners);
     let decisions = settle_all(journal, artifacts, &all, &open, &origin)?;
+    group::remove_settled(&all);
+    killpoint::pass(|| "recovery:groups-removed");
     word::remove_settled(holders, |operation_id| Ok(journal.operation(operation_id)?))?;
     drafts::remove(holders, journal)?;
     killpoint::pass(|| "recovery:words-removed");

@@ -192,11 +192,8 @@ impl Unfinished {
 
     /// Whether the command is in its control group, and so ends with all in it.
     pub(super) fn is_root_in_leaf(&self) -> bool {
-        let Some(root) = self.root.as_ref() else {
-            return false;
-        };
-        let members = group::open(Some(root)).and_then(|leaf| leaf.processes().ok());
-        members.is_some_and(|members| members.contains(&root.pid))
+        let is_inside = |root: &ProcessIdentity| group::members(root).contains(&root.pid);
+        self.root.as_ref().is_some_and(is_inside)
     }
 
     /// The init of the pid namespace that its tree was given for its own.

@@ -2,6 +2,7 @@
 //! and what they free. `left` makes what they find.
 
 mod adjudication;
+mod group;
 mod left;
 mod namespace;
 mod runs;
