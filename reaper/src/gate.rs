@@ -20,7 +20,7 @@ pub const READY: &[u8] = b"R";
 pub const OPEN: &[u8] = b"G";
 
 /// The stages in the order of their numbers in a record.
-const STAGES: [Stage; 11] = [
+const STAGES: [Stage; 12] = [
     Stage::Fork,
     Stage::Session,
     Stage::Signals,
@@ -32,6 +32,7 @@ const STAGES: [Stage; 11] = [
     Stage::Gate,
     Stage::Exec,
     Stage::Namespace,
+    Stage::Group,
 ];
 
 /// The two ends of a gate.

@@ -75,6 +75,7 @@ mod tests {
                 survivors_total: 0,
                 usage: Usage::default(),
                 last_signal: Some(9),
+                group_empty: None,
             },
             empty: true,
             written_at_ms: 5,

@@ -10,6 +10,8 @@ use xioflow_protocol::{
 };
 use xioflow_sys::{Errno, ExecStrings, OwnedFd, Signal};
 
+use crate::group::Group;
+
 /// The longest name of a last word; its temporary name is four bytes longer.
 const LAST_WORD_NAME_LEN_MAX: usize = 251;
 
@@ -36,6 +38,8 @@ pub struct Command {
     pub(crate) oom_score_adj: i32,
     /// How its tree is held.
     pub containment: Containment,
+    /// The group that it is to be in, if it has one of its own.
+    pub group: Option<Group>,
 }
 
 /// What the helper keeps of a launch.
@@ -55,6 +59,8 @@ pub(crate) struct Descriptors {
     pub(crate) standard: Standard,
     /// The folder for the last word.
     pub(crate) holders: OwnedFd,
+    /// The directory of the control group, where the launch asks for one.
+    pub(crate) group: Option<OwnedFd>,
 }
 
 /// The command's descriptors 0, 1 and 2.
@@ -68,19 +74,27 @@ pub struct Standard {
 
 impl Descriptors {
     /// Gives those that came with a launch their places; `None` unless they are exactly its own.
-    pub(crate) fn place(came: Vec<OwnedFd>, stdin_closed: bool) -> Option<Self> {
+    pub(crate) fn place(came: Vec<OwnedFd>, stdin_closed: bool, group: bool) -> Option<Self> {
         let mut came = came.into_iter();
         let input = match stdin_closed {
             true => None,
             false => Some(came.next()?),
         };
         let (output, error, holders) = (came.next()?, came.next()?, came.next()?);
+        let group = match group {
+            true => Some(came.next()?),
+            false => None,
+        };
         let standard = Standard {
             input,
             output,
             error,
         };
-        came.next().is_none().then_some(Self { standard, holders })
+        came.next().is_none().then_some(Self {
+            standard,
+            holders,
+            group,
+        })
     }
 }
 
@@ -124,6 +138,7 @@ pub(crate) fn prepare(launch: Launch, page_size: usize) -> Result<(Command, Term
         no_new_privs: launch.no_new_privs,
         oom_score_adj: launch.oom_score_adj,
         containment: launch.containment,
+        group: None,
     };
     let terms = Terms {
         descendants: launch.descendants,
@@ -260,6 +275,7 @@ pub(crate) mod tests {
             stdin_closed: false,
             nice: None,
             containment: Containment::Subreaper,
+            group: false,
         }
     }
 

@@ -43,6 +43,7 @@ mod channel;
 mod elf;
 mod emergency;
 mod gate;
+mod group;
 mod ladder;
 mod last_word;
 mod launch;

@@ -11,12 +11,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use xioflow_protocol::{Exit, Identity, LaunchFailure, Reply, Stage as Step};
+use xioflow_protocol::{Exit, GroupEntry, Identity, LaunchFailure, Reply, Stage as Step};
 use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, duplicate_above};
 
 use self::account::Account;
 use crate::channel::Channel;
 use crate::gate::Keeper;
+use crate::group::Group;
 use crate::ladder::{Effect, Event, Ladder, Millis};
 use crate::launch::{Command, Descriptors, Terms};
 use crate::namespace::Namespace;
@@ -94,8 +95,12 @@ pub(crate) struct Operation<S> {
     wishes: Wishes,
     /// The supervisor wants to hear that nothing is left of a command that was not let run.
     discarded: bool,
+    /// How the child came into its control group.
+    entry: Option<GroupEntry>,
     /// More children have ended than one round waits for.
     more_to_collect: bool,
+    /// There is no child any more, and somebody in the control group, who came from outside.
+    is_childless: bool,
     /// What is waited for instead of the end of each child, while thousands are killed.
     pace: Option<Pace>,
 }
@@ -120,17 +125,19 @@ impl<S: System> Operation<S> {
     pub(crate) fn start(
         ground: &Ground<'_>,
         proof: &S::Proof,
-        command: &Command,
+        mut command: Command,
         terms: Terms,
         descriptors: Descriptors,
         wishes: Wishes,
     ) -> Result<Self, LaunchFailure> {
+        command.group = descriptors.group.map(Group::open).transpose()?;
         let Spawned {
+            entry,
             namespace,
             child,
             pidfd,
             keeper,
-        } = S::spawn(proof, command, &descriptors.standard)?;
+        } = S::spawn(proof, &command, &descriptors.standard)?;
         if let Some(namespace) = &namespace {
             namespace.settle::<S>()?;
         }
@@ -145,7 +152,8 @@ impl<S: System> Operation<S> {
             child,
             pidfd,
             stage: Stage::Preparing(keeper),
-            tree: Tree::new(ground.helper, child, ours, namespace),
+            tree: Tree::new(ground.helper, child, ours, namespace, command.group),
+            entry,
             at_gate: false,
             launch_failure: None,
             announced: false,
@@ -155,6 +163,7 @@ impl<S: System> Operation<S> {
             wishes,
             discarded: false,
             more_to_collect: false,
+            is_childless: false,
             pace: None,
         })
     }
@@ -199,6 +208,22 @@ impl<S: System> Operation<S> {
         };
         let pace = self.pace.as_ref().map(|pace| pace.until);
         until.into_iter().chain(pace).min()
+    }
+
+    /// What tells that nobody is in the control group any more, while only that is awaited.
+    pub(crate) fn group(&self) -> Option<BorrowedFd<'_>> {
+        match self.is_childless {
+            true => self.tree.group().map(Group::events),
+            false => None,
+        }
+    }
+
+    /// Somebody has come into the control group, or the last one has left it.
+    pub(crate) fn hear_group(&mut self, channel: &mut Channel<'_>) -> After {
+        match self.is_childless {
+            true => self.nothing_left(channel),
+            false => After::Stay,
+        }
     }
 
     /// What is to be waited for instead of signals.
@@ -304,7 +329,13 @@ impl<S: System> Operation<S> {
     fn nothing_left(&mut self, channel: &mut Channel<'_>) -> After {
         match self.stage {
             Stage::Closed { .. } => self.leave_closed(channel, true),
-            Stage::Opened(_) | Stage::Running => self.step(channel, Event::Empty),
+            Stage::Opened(_) | Stage::Running => {
+                self.is_childless = self.tree.has_guests();
+                match self.is_childless {
+                    true => After::Stay,
+                    false => self.step(channel, Event::Empty),
+                }
+            }
             Stage::Preparing(_)
             | Stage::Waiting(_)
             | Stage::Vanished

@@ -6,11 +6,11 @@
 use core::time::Duration;
 
 use xioflow_protocol::{
-    FEATURE_ARMOUR, FEATURE_CAP_KILL, FEATURE_NICE, FEATURE_PID_NAMESPACE, FEATURE_RECORDED,
-    FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello, Launch,
-    LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
+    FEATURE_ARMOUR, FEATURE_CAP_KILL, FEATURE_CONTROL_GROUP, FEATURE_NICE, FEATURE_PID_NAMESPACE,
+    FEATURE_RECORDED, FEATURE_SUSPEND, FrameError, HELPER_EXIT_OK, HELPER_EXIT_PROTOCOL, Hello,
+    Launch, LaunchDescriptor, PROTOCOL_VERSION, ProtocolFault, Reply, Request,
 };
-use xioflow_sys::{AsFd, Clock, Errno, POLLIN, POLLOUT, PollFd, Signal, getuid};
+use xioflow_sys::{AsFd, Clock, Errno, POLLIN, POLLOUT, POLLPRI, PollFd, Signal, getuid};
 
 use crate::channel::{Channel, Input};
 use crate::ladder::Millis;
@@ -30,6 +30,8 @@ enum Event {
     Signal,
     /// About half of those who were killed are dead.
     Harbinger,
+    /// The control group has become empty, or is so no more.
+    Group,
     /// The supervisor has said something, or is gone.
     Host,
     /// There is room for what waits to be said.
@@ -108,7 +110,7 @@ impl<'fd, S: System> Server<'fd, S> {
 
     /// Waits until something happens. The gate comes before signals, because a child's last word
     /// there explains its end; the supervisor comes last, because it may be answered with either.
-    fn wait(&self) -> [Option<Event>; 7] {
+    fn wait(&self) -> [Option<Event>; 8] {
         let gate = self.operation().and_then(Operation::gate);
         let init = self.operation().and_then(Operation::init);
         let (control, awaited) = self
@@ -116,6 +118,7 @@ impl<'fd, S: System> Server<'fd, S> {
             .interest()
             .map_or((None, 0), |(fd, events)| (Some(fd), events));
         let harbinger = self.operation().and_then(Operation::harbinger);
+        let group = self.operation().and_then(Operation::group);
         let signals = match harbinger {
             Some(_) => None,
             None => Some(self.ground.signals.as_fd()),
@@ -126,13 +129,14 @@ impl<'fd, S: System> Server<'fd, S> {
             PollFd::new(control, awaited),
             PollFd::new(init, POLLIN),
             PollFd::new(harbinger, POLLIN),
+            PollFd::new(group, POLLPRI),
         ];
         let deadline = self.operation().and_then(Operation::deadline);
         let timeout = deadline.map(|at| Duration::from_millis(at.saturating_sub(now_ms::<S>())));
         match S::wait(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             // ENOMEM is the only other one for valid arguments; it may pass, the tree stays held.
-            Err(_) => return [None; 7],
+            Err(_) => return [None; 8],
         }
         let host = fds[2].happened();
         let is_due = deadline.is_some_and(|at| now_ms::<S>() >= at);
@@ -141,6 +145,7 @@ impl<'fd, S: System> Server<'fd, S> {
             (fds[3].happened() != 0).then_some(Event::Init),
             (fds[1].happened() != 0).then_some(Event::Signal),
             (fds[4].happened() != 0).then_some(Event::Harbinger),
+            (fds[5].happened() != 0).then_some(Event::Group),
             (host & !POLLOUT != 0).then_some(Event::Host),
             (host & POLLOUT != 0).then_some(Event::Room),
             is_due.then_some(Event::Deadline),
@@ -160,6 +165,7 @@ impl<'fd, S: System> Server<'fd, S> {
             Event::Init => self.operate(Operation::hear_init),
             Event::Signal => self.take_signals(),
             Event::Harbinger => self.operate(Operation::collect),
+            Event::Group => self.operate(Operation::hear_group),
             Event::Host => self.hear_host(),
             Event::Room => {
                 self.channel.flush();
@@ -354,6 +360,7 @@ impl<'fd, S: System> Server<'fd, S> {
                 FEATURE_SUSPEND,
                 FEATURE_NICE,
                 FEATURE_PID_NAMESPACE,
+                FEATURE_CONTROL_GROUP,
                 FEATURE_ARMOUR,
             ]
             .into_iter()
@@ -376,7 +383,7 @@ impl<'fd, S: System> Server<'fd, S> {
         let arrived = self.channel.take_descriptors();
         let received = arrived.descriptors.len() + usize::from(arrived.lost);
         let received = u32::try_from(received).unwrap_or(u32::MAX);
-        let placed = Descriptors::place(arrived.descriptors, launch.stdin_closed);
+        let placed = Descriptors::place(arrived.descriptors, launch.stdin_closed, launch.group);
         let (Some(descriptors), false) = (placed, arrived.lost) else {
             return self.refuse(ProtocolFault::Descriptors { received });
         };
@@ -385,7 +392,7 @@ impl<'fd, S: System> Server<'fd, S> {
             Operation::start(
                 &self.ground,
                 &self.proof,
-                &command,
+                command,
                 terms,
                 descriptors,
                 self.wishes,

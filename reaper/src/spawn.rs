@@ -11,7 +11,9 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 
-use xioflow_protocol::{Containment, GATE_CLOSED_EXIT, LaunchFailure, ResourceLimit, Stage};
+use xioflow_protocol::{
+    Containment, GATE_CLOSED_EXIT, GroupEntry, LaunchFailure, ResourceLimit, Stage,
+};
 use xioflow_sys::{
     AsFd, CWD, Capabilities, Errno, Fork, OpenFlags, OwnedFd, Pid, SignalSet, SingleThread,
     StandardFd, capget, capset, chdir, clear_ambient_capabilities, close_on_exec,
@@ -32,6 +34,8 @@ const OOM_SCORE_ADJ_MAX: i32 = 1000;
 /// A child on its way to the gate.
 #[derive(Debug)]
 pub struct Spawned {
+    /// How it came into its control group, if it is to be in one.
+    pub entry: Option<GroupEntry>,
     /// The namespace that it is in, if it has one of its own.
     pub namespace: Option<Namespace>,
     /// Its number.
@@ -54,8 +58,15 @@ pub(crate) fn spawn(
         Containment::PidNamespace => Some(namespace::make(proof)?),
     };
     let (keeper, door) = gate().map_err(not_forked)?;
-    match fork(proof).map_err(not_forked)? {
+    let (forked, entry) = match &command.group {
+        Some(group) => group
+            .fork(proof)
+            .map(|(forked, entry)| (forked, Some(entry)))?,
+        None => (fork(proof).map_err(not_forked)?, None),
+    };
+    match forked {
         Fork::Parent { child, pidfd } => Ok(Spawned {
+            entry,
             namespace,
             child,
             pidfd,

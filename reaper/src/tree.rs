@@ -5,6 +5,7 @@
 
 mod crowd;
 mod enclosed;
+mod grouped;
 mod killing;
 
 use alloc::vec::Vec;
@@ -23,6 +24,7 @@ use self::enclosed::end_by_pidfd;
 pub(crate) use self::killing::Collected;
 use self::killing::Killing;
 use crate::authority;
+use crate::group::Group;
 use crate::namespace::Namespace;
 use crate::system::System;
 use crate::targets::{Helper, Reached, Sent, Target, plan};
@@ -75,6 +77,7 @@ pub(crate) struct Tree<S> {
     root_pidfd: Option<OwnedFd>,
     root_exit: Option<Exit>,
     namespace: Option<Namespace>,
+    group: Option<Group>,
     outlivers: Vec<Outliver>,
     outlivers_total: u32,
     /// How many of those could only be counted.
@@ -91,6 +94,7 @@ impl<S: System> Tree<S> {
         root: Pid,
         root_pidfd: Option<OwnedFd>,
         namespace: Option<Namespace>,
+        group: Option<Group>,
     ) -> Self {
         Self {
             system: PhantomData,
@@ -100,6 +104,7 @@ impl<S: System> Tree<S> {
             root_pidfd,
             root_exit: None,
             namespace,
+            group,
             outlivers: Vec::new(),
             outlivers_total: 0,
             hidden_total: 0,
@@ -161,6 +166,7 @@ impl<S: System> Tree<S> {
                     self.note_outliver(process.pid);
                 }
                 self.count_hidden(&hidden);
+                self.note_guests(&processes);
             }
             // There is at least the one for whose sake waitid(2) did not answer ECHILD.
             Err(_) => {
@@ -210,6 +216,7 @@ impl<S: System> Tree<S> {
     /// signals a process may have left the group that was to reach it, or have been born outside.
     pub(crate) fn signal(&mut self, signal: Signal) -> u32 {
         let delivered = self.send(&[signal, Signal::CONT]);
+        self.thaw();
         if delivered > 0 {
             self.last_signal = Some(signal.number());
         }
@@ -308,7 +315,9 @@ impl<S: System> Tree<S> {
         let left = match self.left() {
             Ok(listing) => {
                 self.count_hidden(&listing.hidden);
-                Some(self.who_is_left(&listing.processes))
+                let left = self.who_is_left(&listing.processes);
+                self.note_guests(&listing.processes);
+                Some(left)
             }
             Err(_) => None,
         };
@@ -376,6 +385,7 @@ impl<S: System> Tree<S> {
                 max_rss_kib: used.max_rss_kib,
             },
             last_signal: self.last_signal,
+            group_empty: self.is_group_empty(),
         }
     }
 }

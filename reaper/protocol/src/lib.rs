@@ -38,7 +38,7 @@ mod process;
 pub use frame::{Decoder, FRAME_LEN_MAX, FrameError, encode};
 pub use last_word::{LAST_WORD_FORMAT, LastWord, LastWordError};
 pub use message::{
-    Armour, Containment, Descendants, Hello, Launch, LaunchDescriptor, LaunchFailure,
+    Armour, Containment, Descendants, GroupEntry, Hello, Launch, LaunchDescriptor, LaunchFailure,
     ProtocolFault, Reply, Request, ResourceLimit, Stage, TreeEnd, Usage,
 };
 pub use namespace::NamespaceStep;
@@ -72,6 +72,9 @@ pub const FEATURE_NICE: &str = "nice";
 
 /// Feature of a helper that knows [`Launch::containment`]. One without it would leave that unread.
 pub const FEATURE_PID_NAMESPACE: &str = "pid-namespace";
+
+/// Feature of a helper that knows [`Launch::group`]. One without it would refuse the descriptor.
+pub const FEATURE_CONTROL_GROUP: &str = "control-group";
 
 /// The feature of a helper that says [`Reply::Armour`], and of a supervisor that wants to hear it.
 pub const FEATURE_ARMOUR: &str = "armour";

@@ -71,11 +71,14 @@ pub enum LaunchDescriptor {
     Stderr = 2,
     /// The folder where the helper leaves its last word if the supervisor goes away.
     Holders = 3,
+    /// The directory of the control group that the command is to be in. It travels only where the launch
+    /// asks for it.
+    Group = 4,
 }
 
 impl LaunchDescriptor {
     /// How many descriptors travel with a launch at most.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
 }
 
 /// Everything about one command.
@@ -133,6 +136,19 @@ pub struct Launch {
     #[n(15)]
     #[cbor(skip_if = "Containment::is_subreaper")]
     pub containment: Containment,
+    /// Whether the tree is in a control group of its own as well, whose directory travels along. Only to
+    /// helpers that named [`crate::FEATURE_CONTROL_GROUP`]; not written where it is not so.
+    #[n(16)]
+    #[cbor(skip_if = "is_not")]
+    pub group: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the codec asks by reference"
+)]
+const fn is_not(asked: &bool) -> bool {
+    !*asked
 }
 
 /// In what a command's tree is held.
@@ -195,6 +211,9 @@ pub enum Reply {
         /// The namespace that was made for it, where the launch asked for one.
         #[n(1)]
         namespace: Option<PidNamespace>,
+        /// How it came into its control group, where the launch asked for one.
+        #[n(2)]
+        group: Option<GroupEntry>,
     },
     /// The command did not start; nothing of it ran. The last reply of its launch.
     #[n(2)]
@@ -230,7 +249,8 @@ pub enum Reply {
         targets: u32,
     },
     /// Nothing of the tree is left: waitid(2) answered ECHILD to its subreaper. In a PID namespace its
-    /// init was among those that were waited for, and an init ends after everyone in it.
+    /// init was among those that were waited for, and an init ends after everyone in it. A control group
+    /// was seen empty as well, unless [`TreeEnd::group_empty`] says that it could not be read.
     #[n(7)]
     TreeEmpty(#[n(0)] TreeEnd),
     /// The ladder is at its end and these could not be ended.
@@ -250,6 +270,17 @@ pub enum Reply {
     /// that named [`crate::FEATURE_ARMOUR`].
     #[n(11)]
     Armour(#[n(0)] Armour),
+}
+
+/// How a command came into its control group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum GroupEntry {
+    /// It was made there (`CLONE_INTO_CGROUP`, Linux 5.7).
+    #[n(0)]
+    Cloned,
+    /// It was moved there while it waited at its gate.
+    #[n(1)]
+    Moved,
 }
 
 /// What a helper has taken from itself, as far as its kernel has it and let it.
@@ -284,7 +315,7 @@ pub struct LaunchFailure {
 }
 
 /// The steps between a launch message and the command's first instruction. Their numbers are their order,
-/// but for the last, which came later.
+/// but for the last two, which came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum Stage {
     /// A process for the command.
@@ -321,6 +352,9 @@ pub enum Stage {
     /// which call or file refused it.
     #[n(10)]
     Namespace,
+    /// Its control group: before the session. The subject says which call or file refused it.
+    #[n(11)]
+    Group,
 }
 
 impl Stage {
@@ -339,6 +373,7 @@ impl Stage {
             Self::Gate => "gate",
             Self::Exec => "exec",
             Self::Namespace => "namespace",
+            Self::Group => "group",
         }
     }
 }
@@ -361,6 +396,10 @@ pub struct TreeEnd {
     /// The strongest signal that was sent by the ladder; null when none was.
     #[n(4)]
     pub last_signal: Option<i32>,
+    /// Whether its control group had nobody in it at the end (`populated 0` of `cgroup.events`); null without
+    /// one, and where that could not be read.
+    #[n(5)]
+    pub group_empty: Option<bool>,
 }
 
 /// What the processes of a tree used, as wait4(2) adds it up.

@@ -6,10 +6,10 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use xioflow_protocol::{
-    Armour, Containment, Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, Hello, Identity,
-    LAST_WORD_FORMAT, LastWord, LastWordError, Launch, LaunchFailure, PidNamespace, ProcessNote,
-    ProtocolFault, Reply, Request, ResourceLimit, Rung, Stage, StopPlan, Survivor, SurvivorEnd,
-    TreeEnd, Usage, WhyAlive, encode,
+    Armour, Containment, Decoder, Descendants, Exit, FRAME_LEN_MAX, FrameError, GroupEntry, Hello,
+    Identity, LAST_WORD_FORMAT, LastWord, LastWordError, Launch, LaunchFailure, PidNamespace,
+    ProcessNote, ProtocolFault, Reply, Request, ResourceLimit, Rung, Stage, StopPlan, Survivor,
+    SurvivorEnd, TreeEnd, Usage, WhyAlive, encode,
 };
 
 fn bytes() -> impl Strategy<Value = ByteVec> {
@@ -82,6 +82,7 @@ fn launch() -> impl Strategy<Value = Launch> {
             Just(Containment::Subreaper),
             Just(Containment::PidNamespace)
         ],
+        any::<bool>(),
     );
     let terms = (descendants, any::<u32>(), plan(), bytes(), ".{0,20}");
     (command, child, terms).prop_map(|(command, child, terms)| Launch {
@@ -101,6 +102,7 @@ fn launch() -> impl Strategy<Value = Launch> {
         stdin_closed: child.4,
         nice: child.5,
         containment: child.6,
+        group: child.7,
     })
 }
 
@@ -147,6 +149,7 @@ fn failure() -> impl Strategy<Value = LaunchFailure> {
         Just(Stage::Gate),
         Just(Stage::Exec),
         Just(Stage::Namespace),
+        Just(Stage::Group),
     ];
     (stage, any::<i32>(), bytes()).prop_map(|(stage, errno, subject)| LaunchFailure {
         stage,
@@ -179,16 +182,22 @@ fn tree_end() -> impl Strategy<Value = TreeEnd> {
         any::<u32>(),
         usage,
         option::of(any::<i32>()),
+        option::of(any::<bool>()),
     )
         .prop_map(
-            |(exit, survivors, survivors_total, usage, last_signal)| TreeEnd {
+            |(exit, survivors, survivors_total, usage, last_signal, group_empty)| TreeEnd {
                 exit,
                 survivors,
                 survivors_total,
                 usage,
                 last_signal,
+                group_empty,
             },
         )
+}
+
+fn entry() -> impl Strategy<Value = GroupEntry> {
+    prop_oneof![Just(GroupEntry::Cloned), Just(GroupEntry::Moved)]
 }
 
 fn fault() -> impl Strategy<Value = ProtocolFault> {
@@ -207,8 +216,13 @@ fn fault() -> impl Strategy<Value = ProtocolFault> {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         hello().prop_map(Reply::Hello),
-        (identity(), option::of(pid_namespace()))
-            .prop_map(|(root, namespace)| Reply::Spawned { root, namespace }),
+        (identity(), option::of(pid_namespace()), option::of(entry())).prop_map(
+            |(root, namespace, group)| Reply::Spawned {
+                root,
+                namespace,
+                group
+            }
+        ),
         failure().prop_map(Reply::LaunchFailed),
         Just(Reply::Running),
         exit().prop_map(|exit| Reply::RootExited { exit }),
@@ -322,7 +336,7 @@ proptest! {
             encode(launch, &mut frame).expect("short");
             frame[4]
         };
-        let launch = Launch { containment: Containment::Subreaper, ..launch };
+        let launch = Launch { containment: Containment::Subreaper, group: false, ..launch };
         let before = Launch { nice: None, ..launch.clone() };
         let since = Launch { nice: Some(0), ..launch };
         prop_assert_eq!((fields(&before), fields(&since)), (0x8e, 0x8f));
@@ -336,12 +350,28 @@ proptest! {
             encode(launch, &mut frame).expect("short");
             frame[4..6].to_vec()
         };
-        let before = Launch { nice: Some(0), containment: Containment::Subreaper, ..launch };
+        let group = false;
+        let before = Launch { nice: Some(0), containment: Containment::Subreaper, group, ..launch };
         let since = Launch { containment: Containment::PidNamespace, ..before.clone() };
         prop_assert_eq!((fields(&before)[0], fields(&since)[0]), (0x8f, 0x90));
-        let spawned = minicbor::to_vec(Reply::Spawned { root, namespace: None }).expect("short");
+        let spawned = minicbor::to_vec(Reply::Spawned { root, namespace: None, group: None }).expect("short");
         // The second variant, with one field.
         prop_assert_eq!(&spawned[..3], &[0x82, 0x01, 0x81]);
+    }
+
+    /// The same of those of before there were control groups, with a namespace and without.
+    #[test]
+    fn without_a_group_messages_are_as_they_were(launch in launch(), end in tree_end()) {
+        let fields = |launch: &Launch| {
+            let mut frame = Vec::new();
+            encode(launch, &mut frame).expect("short");
+            frame[4..6].to_vec()
+        };
+        let before = Launch { nice: Some(0), containment: Containment::PidNamespace, group: false, ..launch };
+        let since = Launch { group: true, ..before.clone() };
+        prop_assert_eq!((fields(&before)[0], fields(&since)[0]), (0x90, 0x91));
+        let end = TreeEnd { last_signal: Some(9), group_empty: None, ..end };
+        prop_assert_eq!(minicbor::to_vec(end).expect("short")[0], 0x85);
     }
 
     #[test]

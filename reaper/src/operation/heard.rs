@@ -80,7 +80,12 @@ impl<S: System> Operation<S> {
         };
         self.tree.identified(root.clone());
         let namespace = self.tree.described_namespace(&self.helper);
-        let spawned = Reply::Spawned { root, namespace };
+        let group = self.entry;
+        let spawned = Reply::Spawned {
+            root,
+            namespace,
+            group,
+        };
         channel.say_with(&spawned, self.pidfd.take());
         self.announced = true;
         self.arm(channel);

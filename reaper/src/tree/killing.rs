@@ -154,10 +154,12 @@ impl<S: System> Tree<S> {
         }
         self.last_signal = Some(Signal::KILL.number());
         self.killing = Killing::default();
+        // Who is in it and no descendant of ours is reached by nothing else.
+        let grouped = u32::from(self.kill_group_members());
         if let Some(namespace) = &self.namespace {
-            return u32::from(namespace.kill::<S>());
+            return grouped + u32::from(namespace.kill::<S>());
         }
-        let reached = u32::from(self.kill_root_group()) + self.sweep_children();
+        let reached = grouped + u32::from(self.kill_root_group()) + self.sweep_children();
         if self.is_crowded {
             self.begin_fight();
             self.fight();
@@ -257,6 +259,8 @@ impl<S: System> Tree<S> {
     /// because nothing moved for a while.
     /// Says whether there is somebody and everybody refuses: they belong to another user.
     pub(crate) fn sweep_deep(&mut self) -> bool {
+        // Somebody may have been moved in since.
+        self.kill_group_members();
         if self.namespace.is_some() {
             return self.kill_listed();
         }

@@ -2,7 +2,8 @@
 //!
 //! Only in builds with the feature `lacking` (docs/decisions/0036); `cargo xtask tidy` sees to it that nothing that is
 //! shipped has it. [`TEST_VARIABLE`] names what is missing, with commas between: `children` (the kernel keeps no lists of
-//! children in `/proc`), `pidfd` (it has no process descriptors).
+//! children in `/proc`), `pidfd` (it has no process descriptors), `clone-into` (no process is made in another control
+//! group), `group-kill` (control groups have no `cgroup.kill`).
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +14,10 @@ use crate::{AsFd, Errno, OwnedFd, TEST_VARIABLE, read};
 
 const CHILDREN: u32 = 1;
 const PIDFD: u32 = 2;
+const CLONE_INTO: u32 = 4;
+const GROUP_KILL: u32 = 8;
 /// Set once the environment was read.
-const KNOWN: u32 = 4;
+const KNOWN: u32 = 16;
 
 /// How much of the environment is looked at. Tests give a helper no other variable.
 const ENVIRONMENT_LEN_MAX: usize = 4096;
@@ -23,8 +26,19 @@ static MISSING: AtomicU32 = AtomicU32::new(0);
 
 /// What open(2) says of a file that is taken away.
 pub(crate) fn file(path: &CStr) -> Result<(), Errno> {
-    match path.to_bytes().ends_with(b"/children") && is_missing(CHILDREN) {
+    let path = path.to_bytes();
+    let taken_away = path.ends_with(b"/children") && is_missing(CHILDREN)
+        || path == b"cgroup.kill" && is_missing(GROUP_KILL);
+    match taken_away {
         true => Err(Errno::ENOENT),
+        false => Ok(()),
+    }
+}
+
+/// What clone3(2) says to a flag that it does not know.
+pub(crate) fn clone_into() -> Result<(), Errno> {
+    match is_missing(CLONE_INTO) {
+        true => Err(Errno::EINVAL),
         false => Ok(()),
     }
 }
@@ -84,6 +98,8 @@ fn feature(word: &[u8]) -> u32 {
     match word {
         b"children" => CHILDREN,
         b"pidfd" => PIDFD,
+        b"clone-into" => CLONE_INTO,
+        b"group-kill" => GROUP_KILL,
         _ => 0,
     }
 }

@@ -63,15 +63,15 @@ pub use namespace::{
     NamespaceKind, PIDFD_GET_INFO, empty_bounding_set, may_make_namespaces, mount_proc,
     pidfd_parent, pidfd_status, receive_mounts_only, set_parent_death_signal, unshare,
 };
-pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, PollFd, ppoll};
+pub use poll::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, PollFd, ppoll};
 pub use privilege::{
     Capabilities, capget, capset, clear_ambient_capabilities, set_child_subreaper, set_dumpable,
     set_name, set_no_new_privs, set_ordinary, set_real_time,
 };
 pub use process::{
-    Fork, GroupId, Pid, SingleThread, exit_group, fork, getegid, geteuid, getgid, getpid, getppid,
-    getuid, group_of, kill, kill_group, pidfd_open, pidfd_signal, pidfd_signal_group, probe,
-    session_of, setsid,
+    Fork, GroupId, Pid, SingleThread, exit_group, fork, fork_into, getegid, geteuid, getgid,
+    getpid, getppid, getuid, group_of, kill, kill_group, pidfd_open, pidfd_signal,
+    pidfd_signal_group, probe, session_of, setsid,
 };
 pub use seccomp::{AUDIT_ARCH, FilterStep, FilterTest, FilterWord, Sysno, put_on_filter};
 pub use signal::{Signal, SignalFd, SignalSet, Signalled, default_disposition, set_mask, signalfd};

@@ -18,6 +18,8 @@ const fn bits(value: u32) -> i16 {
 
 /// There is something to read, or the end of it.
 pub const POLLIN: i16 = bits(raw::POLLIN);
+/// Something exceptional has happened; of a file of a control group: it has changed since it was read.
+pub const POLLPRI: i16 = bits(raw::POLLPRI);
 /// There is room to write.
 pub const POLLOUT: i16 = bits(raw::POLLOUT);
 /// The other end is gone.
@@ -116,47 +118,50 @@ impl Set {
 
 /// The same by pselect6(2). The end of the other side shows as something to read.
 fn select(fds: &mut [PollFd<'_>], timeout: Timeout) -> Result<usize, Errno> {
-    let (mut to_read, mut to_write, mut highest) = (Set::EMPTY, Set::EMPTY, 0);
+    let (mut to_read, mut to_write, mut exceptional) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
+    let mut highest = 0;
     for fd in fds.iter() {
         // Negative: the entry is skipped.
         let Ok(number) = usize::try_from(fd.entry.fd) else {
             continue;
         };
-        for (event, set) in [(POLLIN, &mut to_read), (POLLOUT, &mut to_write)] {
+        for (event, set) in [
+            (POLLIN, &mut to_read),
+            (POLLOUT, &mut to_write),
+            (POLLPRI, &mut exceptional),
+        ] {
             if fd.entry.events & event != 0 {
                 set.add(number).ok_or(Errno::EINVAL)?;
                 highest = highest.max(number + 1);
             }
         }
     }
-    pselect6(highest, &mut to_read, &mut to_write, timeout)?;
+    let sets = [&mut to_read, &mut to_write, &mut exceptional];
+    pselect6(highest, sets, timeout)?;
     for fd in fds.iter_mut() {
         let is_in = |set: &Set| usize::try_from(fd.entry.fd).is_ok_and(|it| set.has(it));
         let bits = |set: &Set, event| if is_in(set) { event } else { 0 };
-        let happened = bits(&to_read, POLLIN) | bits(&to_write, POLLOUT);
+        let happened =
+            bits(&to_read, POLLIN) | bits(&to_write, POLLOUT) | bits(&exceptional, POLLPRI);
         fd.entry.revents = happened & fd.entry.events;
     }
     Ok(fds.iter().filter(|fd| fd.happened() != 0).count())
 }
 
-fn pselect6(
-    highest: usize,
-    to_read: &mut Set,
-    to_write: &mut Set,
-    timeout: Timeout,
-) -> Result<usize, Errno> {
+fn pselect6(highest: usize, sets: [&mut Set; 3], timeout: Timeout) -> Result<usize, Errno> {
+    let [to_read, to_write, exceptional] = sets;
     let mut timeout = timeout;
     let timeout: *mut _ = timeout.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
     // SAFETY: the kernel reads and writes as many bits of each set as `highest` says, which is at most what a
     // set has; `timeout` is null or a local value that outlives the call, and the kernel may write what is left
-    // of it; no set of exceptions and no signal mask are given.
+    // of it; no signal mask is given.
     unsafe {
         call!(
             pselect6,
             highest,
             ptr::from_mut(to_read),
             ptr::from_mut(to_write),
-            ptr::null_mut::<Set>(),
+            ptr::from_mut(exceptional),
             timeout,
             ptr::null::<u8>()
         )

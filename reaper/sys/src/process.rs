@@ -96,7 +96,7 @@ pub enum Fork {
 /// As in clone(2): EAGAIN at the limit of processes, ENOMEM.
 pub fn fork(_proof: &SingleThread) -> Result<Fork, Errno> {
     let mut pidfd: i32 = -1;
-    let made = match clone3(&mut pidfd) {
+    let made = match clone3(&mut pidfd, None) {
         // Not there before Linux 5.3, and filters of containers answer the same.
         Err(Errno::ENOSYS) => clone(u64::from(raw::CLONE_PIDFD), &mut pidfd),
         other => other,
@@ -106,20 +106,45 @@ pub fn fork(_proof: &SingleThread) -> Result<Fork, Errno> {
         Err(Errno::EINVAL) => clone(0, &mut pidfd),
         other => other,
     }?;
-    let Some(child) = u32::try_from(made).ok().and_then(Pid::new) else {
-        return Ok(Fork::Child);
-    };
-    // SAFETY: a number that is not -1 was put there by this very clone, so it is new.
-    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw(pidfd) });
-    Ok(Fork::Parent { child, pidfd })
+    Ok(forked(made, pidfd))
 }
 
-fn clone3(pidfd: &mut i32) -> Result<usize, Errno> {
+/// The same, with the child in the control group of version 2 whose directory this is, from its first
+/// instruction on.
+///
+/// # Errors
+/// As in clone3(2). ENOSYS, E2BIG and EINVAL before Linux 5.7, which has no such call: nothing was made, and a
+/// child can be moved there instead. EACCES without the right to move processes there, EBUSY where the
+/// group hands controllers to its children, EOPNOTSUPP where it is threaded, EAGAIN at its limit of processes,
+/// ENODEV when it was removed.
+pub fn fork_into(_proof: &SingleThread, group: BorrowedFd<'_>) -> Result<Fork, Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::clone_into()?;
+    let mut pidfd: i32 = -1;
+    let made = clone3(&mut pidfd, Some(group))?;
+    Ok(forked(made, pidfd))
+}
+
+/// What a successful clone means here. `pidfd` is what it was given to fill.
+fn forked(made: usize, pidfd: i32) -> Fork {
+    let Some(child) = u32::try_from(made).ok().and_then(Pid::new) else {
+        return Fork::Child;
+    };
+    // SAFETY: -1 was there before this very clone, so any other number is of the descriptor that it made for us.
+    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw(pidfd) });
+    Fork::Parent { child, pidfd }
+}
+
+fn clone3(pidfd: &mut i32, group: Option<BorrowedFd<'_>>) -> Result<usize, Errno> {
     #[cfg(feature = "lacking")]
     crate::lacking::pidfd()?;
     // SAFETY: an all-zero `clone_args` is a valid value of a plain structure of integers.
     let mut arguments: raw::clone_args = unsafe { core::mem::zeroed() };
     arguments.flags = u64::from(raw::CLONE_PIDFD);
+    if let Some(group) = group {
+        arguments.flags |= raw::CLONE_INTO_CGROUP;
+        arguments.cgroup = u64::from(group.raw().unsigned_abs());
+    }
     arguments.pidfd = ptr::from_mut(pidfd).expose_provenance() as u64;
     arguments.exit_signal = u64::from(raw::SIGCHLD);
     // SAFETY: no memory is shared (no CLONE_VM), so the copy goes on with its own stack at this

@@ -196,6 +196,7 @@ fn last_word(at: usize, boot: &str) -> Result<LastWord, Box<dyn Error>> {
             survivors_total: 0,
             usage: Usage::default(),
             last_signal: None,
+            group_empty: None,
         },
         empty: true,
         written_at_ms: 1,

@@ -128,6 +128,7 @@ fn requests() -> Vec<Request> {
         stdin_closed: false,
         nice: Some(5),
         containment: Containment::Subreaper,
+        group: false,
     };
     let waiting = Launch {
         descendants: Descendants::Wait,
@@ -161,10 +162,12 @@ fn replies() -> Vec<Reply> {
         Reply::Spawned {
             root: identity(9),
             namespace: None,
+            group: None,
         },
         Reply::Spawned {
             root: identity(9),
             namespace: Some(pid_namespace()),
+            group: Some(xioflow_protocol::GroupEntry::Cloned),
         },
         Reply::LaunchFailed(launch_failure(Stage::Exec)),
         Reply::Running,
@@ -230,6 +233,7 @@ fn tree_end(end: SurvivorEnd) -> TreeEnd {
             max_rss_kib: 4096,
         },
         last_signal: Some(15),
+        group_empty: None,
     }
 }
 
@@ -255,6 +259,7 @@ pub fn last_words() -> Vec<LastWord> {
         survivors_total: 0,
         usage: Usage::default(),
         last_signal: None,
+        group_empty: None,
     };
     vec![
         LastWord {

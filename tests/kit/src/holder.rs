@@ -442,6 +442,7 @@ impl Order {
             stdin_closed: false,
             nice: None,
             containment: Containment::Subreaper,
+            group: false,
         };
         Self::with_files(stage, launch)
     }

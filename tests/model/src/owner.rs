@@ -279,6 +279,7 @@ fn message(reply: Reply, exit: Option<Exit>, world: &World) -> Message {
         survivors_total: 0,
         usage: Usage::default(),
         last_signal: world.signalled.then_some(15),
+        group_empty: None,
     };
     match reply {
         Reply::Running => Message::Running,

@@ -119,9 +119,9 @@ impl Holder {
     pub(super) fn launch(
         &mut self,
         launch: Launch,
-        descriptors: [BorrowedFd<'_>; LaunchDescriptor::COUNT],
+        descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), HolderError> {
-        self.send_frame(&Request::Launch(launch), &descriptors)
+        self.send_frame(&Request::Launch(launch), descriptors)
     }
 
     fn send_frame(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<(), HolderError> {

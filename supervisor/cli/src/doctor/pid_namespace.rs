@@ -151,7 +151,7 @@ fn run(helper: &Path) -> Result<Outcome, TrialError> {
     }
     holder.launch(
         launch(SCRIPT, Containment::PidNamespace),
-        [
+        &[
             stdin.as_fd(),
             stdout.as_fd(),
             stderr.as_fd(),

@@ -194,7 +194,7 @@ impl Trial {
         ];
         let daemon = if with_daemon { DAEMON } else { "" };
         let script = format!("{ORPHAN}{daemon}{END}");
-        holder.launch(launch(&script, Containment::Subreaper), descriptors)?;
+        holder.launch(launch(&script, Containment::Subreaper), &descriptors)?;
         match holder.next_reply()? {
             Reply::Spawned { .. } => holder.send(&Request::Release)?,
             other => return Err(not_started("a spawned command", &other)),
@@ -297,6 +297,7 @@ pub(super) fn launch(script: &str, containment: Containment) -> Launch {
         operation_id: "doctor".to_owned(),
         stdin_closed: false,
         containment,
+        group: false,
     }
 }
 
@@ -330,6 +331,7 @@ mod tests {
             survivors_total: reported,
             usage: Usage::default(),
             last_signal: None,
+            group_empty: None,
         };
         Outcome {
             escaped: 2,
@@ -372,6 +374,7 @@ mod tests {
         Reply::Spawned {
             root,
             namespace: None,
+            group: None,
         }
     }
 

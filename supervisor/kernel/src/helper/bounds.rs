@@ -140,6 +140,7 @@ mod tests {
             survivors_total,
             usage: Usage::default(),
             last_signal: None,
+            group_empty: None,
         }
     }
 

@@ -129,6 +129,7 @@ impl Ended {
             survivors_total: self.total,
             usage: Usage::default(),
             last_signal: Some(Signal::KILL.as_raw()),
+            group_empty: None,
         }
     }
 }

@@ -333,7 +333,11 @@ fn await_gate(
     let patience = Patience::new(patience);
     loop {
         match link.receive()? {
-            Received::Reply(Reply::Spawned { root, namespace }) => {
+            Received::Reply(Reply::Spawned {
+                root,
+                namespace,
+                group: _,
+            }) => {
                 return Ok(Ok(Spawned { root, namespace }));
             }
             Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
@@ -400,6 +404,7 @@ fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch
         operation_id: admitted.id.clone(),
         stdin_closed,
         containment: command.driver.containment(),
+        group: false,
     }
 }
 

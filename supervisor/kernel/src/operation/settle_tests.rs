@@ -12,6 +12,7 @@ fn end(exit: Option<Exit>, last_signal: Option<i32>, survivors: Vec<Survivor>) -
         survivors,
         usage: Usage::default(),
         last_signal,
+        group_empty: None,
     }
 }
 

@@ -459,6 +459,7 @@ impl<'a> Supervision<'a> {
             survivors_total: 0,
             usage: Usage::default(),
             last_signal: Some(Signal::KILL.as_raw()),
+            group_empty: None,
         };
         namespace.end().then_some((end, true))
     }

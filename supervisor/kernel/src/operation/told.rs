@@ -194,6 +194,7 @@ mod tests {
             survivors_total: 0,
             usage: Usage::default(),
             last_signal: None,
+            group_empty: None,
         }
     }
 
@@ -215,6 +216,7 @@ mod tests {
         Reply::Spawned {
             root,
             namespace: None,
+            group: None,
         }
     }
 

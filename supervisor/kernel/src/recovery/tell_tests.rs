@@ -79,6 +79,7 @@ fn word(empty: bool, released: bool, stopped: bool, exit: Option<Exit>) -> LastW
             survivors_total: 0,
             usage: Usage::default(),
             last_signal: stopped.then_some(15),
+            group_empty: None,
         },
         empty,
         written_at_ms: 0,

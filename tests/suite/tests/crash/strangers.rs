@@ -311,6 +311,7 @@ fn inside_one_that_was_left_has_become_a_stranger() {
             survivors_total: 1,
             usage: Usage::default(),
             last_signal: Some(9),
+            group_empty: None,
         },
         empty: false,
         written_at_ms: 1,

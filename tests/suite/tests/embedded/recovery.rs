@@ -121,6 +121,7 @@ fn word(operation_id: &str, released: bool) -> LastWord {
             survivors_total: 0,
             usage: Usage::default(),
             last_signal: None,
+            group_empty: None,
         },
         empty: true,
         written_at_ms: 1,

@@ -39,6 +39,7 @@ fn gate(holder: &mut Holder<'_>, order: &Order) -> (u32, PidNamespace) {
         Reply::Spawned {
             root,
             namespace: Some(namespace),
+            group: None,
         } => (root.pid, namespace),
         other => panic!("no command in a namespace: {other:?}"),
     }
