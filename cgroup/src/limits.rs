@@ -83,8 +83,8 @@ const PIDS_MAX: u64 = 4 << 20;
 /// What the kernel takes as a period of `cpu.max`, and the least quota (sched/core.c).
 const CPU_PERIOD_US_MIN: u64 = 1_000;
 const CPU_PERIOD_US_MAX: u64 = 1_000_000;
-/// The most that the kernel counts in: 2^44 nanoseconds of each second.
-const CPU_QUOTA_US_MAX: u64 = (1 << 44) / 1000;
+/// The most that the kernel counts with (`MAX_BW`), far more than any machine has processors for.
+const CPU_QUOTA_US_MAX: u64 = (1 << 44) - 1;
 
 impl Limits {
     /// The controllers that have to be handed down for them.
@@ -230,5 +230,179 @@ fn in_range(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Li
             min,
             max,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(limits: &Limits) -> Vec<(&'static str, String)> {
+        let settings = limits.settings().into_iter();
+        settings
+            .map(|setting| (setting.file, setting.value))
+            .collect()
+    }
+
+    fn pairs(expected: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+        expected
+            .iter()
+            .map(|(file, value)| (*file, (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn no_limit_writes_nothing_and_needs_no_controller() {
+        let limits = Limits::default();
+        assert!(limits.settings().is_empty());
+        assert!(limits.controllers().is_empty());
+        assert_eq!(limits.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_memory_limit_takes_swap_away_and_kills_the_whole_leaf() {
+        let limits = Limits {
+            memory_max_bytes: Some(4096),
+            ..Limits::default()
+        };
+        let expected = [
+            ("memory.swap.max", "0"),
+            ("memory.oom.group", "1"),
+            ("memory.max", "4096"),
+        ];
+        assert_eq!(written(&limits), pairs(&expected));
+        assert_eq!(limits.controllers(), Controllers::parse("memory"));
+    }
+
+    #[test]
+    fn a_soft_memory_limit_leaves_swap_alone() {
+        let limits = Limits {
+            memory_high_bytes: Some(8192),
+            ..Limits::default()
+        };
+        assert_eq!(written(&limits), pairs(&[("memory.high", "8192")]));
+        assert_eq!(limits.controllers(), Controllers::parse("memory"));
+    }
+
+    #[test]
+    fn the_rest_is_written_as_the_kernel_reads_it() {
+        let limits = Limits {
+            pids_max: Some(16),
+            cpu_max: Some(CpuMax {
+                quota_us: 150_000,
+                period_us: 100_000,
+            }),
+            io_max: vec![IoMax {
+                device: (8, 16),
+                write_bytes_per_second: Some(1 << 20),
+                ..IoMax::default()
+            }],
+            ..Limits::default()
+        };
+        let expected = [
+            ("pids.max", "16"),
+            ("cpu.max", "150000 100000"),
+            ("io.max", "8:16 rbps=max wbps=1048576 riops=max wiops=max"),
+        ];
+        assert_eq!(written(&limits), pairs(&expected));
+        assert_eq!(limits.controllers(), Controllers::parse("cpu pids io"));
+    }
+
+    #[test]
+    fn zero_is_refused_by_its_file() {
+        let zero = |limits: Limits| match limits.check() {
+            Err(LimitError::Zero { file }) => file,
+            other => panic!("{other:?}"),
+        };
+        let none = Limits::default;
+        assert_eq!(
+            zero(Limits {
+                memory_max_bytes: Some(0),
+                ..none()
+            }),
+            "memory.max"
+        );
+        assert_eq!(
+            zero(Limits {
+                memory_high_bytes: Some(0),
+                ..none()
+            }),
+            "memory.high"
+        );
+        assert_eq!(
+            zero(Limits {
+                pids_max: Some(0),
+                ..none()
+            }),
+            "pids.max"
+        );
+        let still = IoMax {
+            reads_per_second: Some(0),
+            ..IoMax::default()
+        };
+        assert_eq!(
+            zero(Limits {
+                io_max: vec![still],
+                ..none()
+            }),
+            "io.max"
+        );
+    }
+
+    #[test]
+    fn processor_time_is_within_what_the_kernel_takes() {
+        let check = |quota_us, period_us| {
+            CpuMax {
+                quota_us,
+                period_us,
+            }
+            .check()
+        };
+        assert_eq!(check(1_000, 1_000), Ok(()));
+        assert_eq!(check(8_000_000, 1_000_000), Ok(()));
+        for (quota_us, period_us) in [
+            (999, 100_000),
+            (0, 100_000),
+            (u64::MAX, 100_000),
+            (1_000, 999),
+            (1_000, 1_000_001),
+        ] {
+            assert!(
+                check(quota_us, period_us).is_err(),
+                "{quota_us} {period_us}"
+            );
+        }
+    }
+
+    #[test]
+    fn more_processes_than_there_can_be_is_no_limit() {
+        assert_eq!(pids(PIDS_MAX), "4194304");
+        assert_eq!(pids(PIDS_MAX + 1), "max");
+        assert_eq!(pids(u64::MAX), "max");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_needs_its_controller(
+            memory in proptest::option::of(1u64..),
+            high in proptest::option::of(1u64..),
+            pids in proptest::option::of(1u64..),
+        ) {
+            let limits = Limits {
+                memory_max_bytes: memory,
+                memory_high_bytes: high,
+                pids_max: pids,
+                ..Limits::default()
+            };
+            prop_assert_eq!(limits.check(), Ok(()));
+            for setting in limits.settings() {
+                let controller = setting.file.split('.').next().expect("a name");
+                let needed = Controllers::parse(controller);
+                prop_assert_eq!(needed.without(limits.controllers()), Controllers::NONE);
+                prop_assert!(!setting.value.is_empty());
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::tool::{Failure, read_file};
 const PAGE: &str = "tests/field.md";
 
 /// The reports that need a row of their own, by topic. The other topics have one line each.
-const REPORTS: [(&str, &[u16]); 15] = [
+const REPORTS: [(&str, &[u16]); 16] = [
     ("descendants", &[1, 2, 3, 4, 6, 7, 8, 9]),
     ("held pipes", &[10, 11, 13, 14, 15, 16]),
     ("timeouts", &[20, 22, 23, 25, 26, 27, 28, 29]),
@@ -23,6 +23,7 @@ const REPORTS: [(&str, &[u16]); 15] = [
     ("input", &[101, 102, 103, 104]),
     ("job control", &[111]),
     ("inheritance", &[120, 122]),
+    ("control groups", &[132, 133, 134]),
     ("record", &[160, 162, 163, 164, 165]),
     ("database", &[170, 172, 173, 174, 175, 176]),
 ];

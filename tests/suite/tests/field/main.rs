@@ -4,6 +4,7 @@
 
 mod descendants;
 mod exit_facts;
+mod groups;
 mod pipes;
 mod races;
 mod signals;
