@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::delegated;
 use crate::leftovers::{self, Leftover};
 use crate::run::Run;
-use crate::wait::{self, Deadline};
+use crate::wait::{self, Deadline, SLOW_VARIABLE};
 
 /// The variable that marks every process of a stage.
 const NONCE_VARIABLE: &str = "XIOFLOW_TEST_NONCE";
@@ -227,7 +227,7 @@ impl Stage {
             .split_once('=')
             .expect("the nonce is an assignment");
         let root = self.root();
-        vec![
+        let mut variables = vec![
             (name.into(), value.into()),
             ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
             ("HOME".into(), root.join("home").into()),
@@ -235,7 +235,10 @@ impl Stage {
             ("LANG".into(), "C.UTF-8".into()),
             ("XIOFLOW_DOMAIN".into(), self.domain().into()),
             ("XIOFLOW_ARBITER_IDLE".into(), ARBITER_IDLE.into()),
-        ]
+        ];
+        // For tests whose parts are processes of the test program itself.
+        variables.extend(env::var_os(SLOW_VARIABLE).map(|factor| (SLOW_VARIABLE.into(), factor)));
+        variables
     }
 
     /// The user that runs of this stage become, if another than the one who runs the tests.

@@ -1,12 +1,31 @@
 //! Waiting for facts instead of time: a process to be gone, a file to be there.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+
+/// Says how many times longer than usual waits go on, where the processor is emulated or has other work: a whole number.
+pub const SLOW_VARIABLE: &str = "XIOFLOW_TEST_SLOW";
+
+/// The duration times what [`SLOW_VARIABLE`] says. Nothing is waited for longer that comes: only failing takes longer.
+///
+/// # Panics
+/// When the variable is no whole number above 0.
+#[must_use]
+pub fn patience(duration: Duration) -> Duration {
+    static FACTOR: OnceLock<u32> = OnceLock::new();
+    let factor = FACTOR.get_or_init(|| {
+        let said = std::env::var(SLOW_VARIABLE).unwrap_or_else(|_| "1".to_owned());
+        let number = said.parse().ok().filter(|factor| *factor > 0);
+        number.unwrap_or_else(|| panic!("{SLOW_VARIABLE} is no whole number above 0: {said:?}"))
+    });
+    duration * *factor
+}
 
 /// The moment after which a wait has failed.
 #[derive(Debug, Clone, Copy)]
@@ -16,10 +35,10 @@ impl Deadline {
     /// Far beyond what anything takes on an idle machine, so that only a hang reaches it.
     pub const USUAL: Duration = Duration::from_secs(30);
 
-    /// A deadline this long from now.
+    /// A deadline this long from now, or longer by [`patience`].
     #[must_use]
     pub fn after(duration: Duration) -> Self {
-        Self(Instant::now() + duration)
+        Self(Instant::now() + patience(duration))
     }
 
     /// A deadline [`Deadline::USUAL`] from now.

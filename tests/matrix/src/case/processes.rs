@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Signal, kill_process, set_parent_process_death_signal};
 use xioflow_kit::orphans::{self, children, collect, command_of, to_pid};
+use xioflow_kit::wait::SLOW_VARIABLE;
 use xioflow_kit::{Deadline, wait};
 
 use crate::folder::Folder;
@@ -64,6 +65,7 @@ fn spawn(folder: &Folder, words: &[&str], variables: &[(&str, String)], stdout: 
         .args([folder.path(), folder.programs()])
         .args(rest)
         .env_clear()
+        .envs(std::env::var_os(SLOW_VARIABLE).map(|factor| (SLOW_VARIABLE, factor)))
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(folder.path())
         .stdin(Stdio::null())

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use xioflow_kit::wait::SLOW_VARIABLE;
 use xioflow_kit::{Deadline, Place, wait};
 
 use super::CASE;
@@ -77,7 +78,11 @@ fn command(place: &Place, words: &[&str]) -> Command {
         .arg(place.programs())
         .args(words)
         .env_clear()
-        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .envs(
+            ["PATH", SLOW_VARIABLE]
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
         .env("TMPDIR", place.temporary())
         .stdin(Stdio::null());
     command
