@@ -122,10 +122,7 @@ impl Guest {
 
     /// mmdebstrap leaves nothing but what its hook puts aside, and that takes its name when it is whole.
     fn make(&self, cache: &Path, folder: &Path) -> Result<(), Failure> {
-        let draft = tempfile::Builder::new()
-            .prefix("draft-")
-            .tempdir_in(cache)
-            .map_err(at(cache))?;
+        let draft = temporary_folder(cache)?;
         let scripts = root().join(SCRIPTS);
         let hook = |name: &str| {
             format!(
@@ -164,6 +161,26 @@ impl Guest {
         Ok(())
     }
 }
+
+/// A folder for what is temporary. It names its process; what is left of one that was killed is removed by the next.
+pub(super) fn temporary_folder(cache: &Path) -> Result<tempfile::TempDir, Failure> {
+    for entry in fs::read_dir(cache).map_err(at(cache))? {
+        let path = entry.map_err(at(cache))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let owner = name
+            .strip_prefix(TEMPORARY)
+            .and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            fs::remove_dir_all(&path).map_err(at(&path))?;
+        }
+    }
+    let mut folder = tempfile::Builder::new();
+    let prefix = format!("{TEMPORARY}{}-", std::process::id());
+    folder.prefix(&prefix).tempdir_in(cache).map_err(at(cache))
+}
+
+/// How the names of temporary folders begin.
+const TEMPORARY: &str = "tmp-";
 
 /// The scripts by name, in an order of their own.
 fn scripts() -> Result<Vec<PathBuf>, Failure> {

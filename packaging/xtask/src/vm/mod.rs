@@ -101,10 +101,7 @@ fn run_guest(guest: &Guest, asked: &Asked, cache: &Path) -> Result<Report, Failu
     let programs = payload::build_programs(linking)?;
     let (entries, tests) = entries(asked, linking)?;
     let has_kvm = machine::has_kvm(asked.accel, &image, cache)?;
-    let folder = tempfile::Builder::new()
-        .prefix("run-")
-        .tempdir_in(cache)
-        .map_err(at(cache))?;
+    let folder = guest::temporary_folder(cache)?;
     let slow = asked
         .slow
         .unwrap_or(if has_kvm { 1 } else { SLOW_EMULATED });
