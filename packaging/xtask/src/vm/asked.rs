@@ -132,6 +132,15 @@ impl Asked {
         Ok(())
     }
 
+    /// The places that were named, else the usual ones.
+    pub(super) fn places_or<'a>(&'a self, usual: &'a [Place]) -> &'a [Place] {
+        if self.places.is_empty() {
+            usual
+        } else {
+            &self.places
+        }
+    }
+
     fn complete(mut self) -> Result<Self, String> {
         if self.guests.is_empty() {
             self.guests.push(&GUESTS[0]);

@@ -19,15 +19,12 @@ use self::asked::{Asked, Work};
 use self::guest::{Guest, Image, at};
 use self::machine::Machine;
 use self::payload::{Linking, Papers, TestProgram};
-use self::plan::{Entry, Place};
+use self::plan::{Entry, Place, Suite};
 use self::report::Report;
 use crate::tool::{Failure, read, target_dir};
 
 /// Seconds that a guest has for coming up and going down, beside its suites: many times what it takes.
 const BOOT_SECONDS: u32 = 180;
-
-/// Longest time of a shell, in seconds.
-const SHELL_SECONDS: u32 = 24 * 3600;
 
 /// How much longer tests wait where the processor is emulated.
 const SLOW_EMULATED: u32 = 4;
@@ -168,18 +165,10 @@ fn version(said: &str) -> Vec<u32> {
 
 /// What the guest goes through, and the programs of tests that this needs.
 fn entries(asked: &Asked, linking: Linking) -> Result<(Vec<Entry>, Vec<TestProgram>), Failure> {
-    let places = |usual: &[Place]| match asked.places.as_slice() {
-        [] => usual.to_vec(),
-        places => places.to_vec(),
-    };
     let entry = |place, name: &str, words| Entry {
         place,
         name: name.to_owned(),
-        seconds: if asked.work == Work::Shell {
-            SHELL_SECONDS
-        } else {
-            asked.seconds
-        },
+        seconds: asked.seconds,
         words,
     };
     let (mut entries, mut tests) = (Vec::new(), Vec::new());
@@ -187,28 +176,35 @@ fn entries(asked: &Asked, linking: Linking) -> Result<(Vec<Entry>, Vec<TestProgr
         Work::Shell => {}
         Work::Command(text) => {
             let words = ["/bin/bash", "-c", text].map(str::to_owned);
+            let places = asked.places_or(&Place::ALL);
             entries.extend(
-                places(&Place::ALL)
-                    .into_iter()
-                    .map(|place| entry(place, "command", words.to_vec())),
+                places
+                    .iter()
+                    .map(|place| entry(*place, "command", words.to_vec())),
             );
         }
         Work::Suites(suites) => {
             for suite in suites {
                 let programs = payload::build_suite(suite, linking)?;
-                for place in places(suite.places) {
-                    for program in &programs {
-                        let given = suite.arguments.iter().map(|word| (*word).to_owned());
-                        let mut words = vec![program.in_guest(), "--show-output".to_owned()];
-                        words.extend(given.chain(asked.arguments.iter().cloned()));
-                        entries.push(entry(place, &suite.name, words));
-                    }
+                for place in asked.places_or(suite.places) {
+                    let words = programs.iter().map(|program| words(program, suite, asked));
+                    entries.extend(words.map(|words| entry(*place, &suite.name, words)));
                 }
                 tests.extend(programs);
             }
         }
     }
     Ok((entries, tests))
+}
+
+/// The command line of a test program in the guest.
+fn words(program: &TestProgram, suite: &Suite, asked: &Asked) -> Vec<String> {
+    let mut words = vec![program.in_guest(), "--show-output".to_owned()];
+    if asked.arguments.is_empty() {
+        words.extend(suite.arguments.iter().map(|word| (*word).to_owned()));
+    }
+    words.extend(asked.arguments.iter().cloned());
+    words
 }
 
 /// Variables of tests that are of this host and mean nothing in a guest.
