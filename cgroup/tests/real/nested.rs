@@ -6,7 +6,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use xioflow_cgroup::{Leaf, RemoveError};
@@ -151,29 +150,25 @@ fn a_threaded_subtree_is_ended_and_removed() {
 fn groups_that_are_made_meanwhile_do_not_keep_the_leaf() {
     let Some(place) = Place::new() else { return };
     let leaf = place.leaf();
-    let stop = AtomicBool::new(false);
+    lift_guards(&leaf);
     let make = |number: u32| {
-        // The first leaves nothing to make them in, and that is the end of it.
-        let mut count = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let group = leaf.place().directory.join(format!("{number}-{count}"));
-            if fs::create_dir(&group).is_err() && !leaf.place().directory.exists() {
+        for count in 0..1000 {
+            let group = leaf
+                .place()
+                .directory
+                .join(format!("{number}-{count}/inner"));
+            // Once the leaf is gone there is nothing to make them in.
+            if fs::create_dir_all(&group).is_err() && !leaf.place().directory.exists() {
                 break;
             }
-            count += 1;
         }
     };
+    // Something to begin with, so that the first try cannot be the last.
+    fs::create_dir_all(leaf.place().directory.join("first/inner")).expect("groups in a leaf");
     std::thread::scope(|scope| {
         scope.spawn(|| make(0));
         scope.spawn(|| make(1));
-        let mut result = leaf.remove();
-        // Two makers against one remover on a busy machine may win for a while; the bound then says so.
-        while matches!(result, Err(RemoveError::TooMany { .. })) {
-            stop.store(true, Ordering::Relaxed);
-            result = leaf.remove();
-        }
-        stop.store(true, Ordering::Relaxed);
-        result.expect("nobody lives in it");
+        leaf.remove().expect("nobody lives in it");
     });
     assert!(!leaf.place().directory.exists());
 }
