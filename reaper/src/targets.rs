@@ -200,11 +200,12 @@ impl Target {
     /// Sends signals one after the other, and says what became of the first.
     pub(crate) fn send_each<S: System>(&self, signals: &[Signal]) -> Sent {
         let outcome = match *self {
-            // It may have made or joined another group since it was listed.
-            Self::Group { group, witness } if S::group_of(witness) != Some(group) => {
-                Err(Errno::ESRCH)
-            }
-            Self::Group { group, .. } => each(signals, |signal| S::kill_group(group, signal)),
+            // Before each: it may have made or joined another group since it was listed, or been the last to
+            // hold this one's number.
+            Self::Group { group, witness } => each(signals, |signal| match S::group_of(witness) {
+                Some(now) if now == group => S::kill_group(group, signal),
+                Some(_) | None => Err(Errno::ESRCH),
+            }),
             Self::Child(pid) => each(signals, |signal| S::kill(pid, signal)),
             Self::Other { pid, seen } => send_verified::<S>(pid, seen, signals),
         };
@@ -217,7 +218,7 @@ impl Target {
 }
 
 impl Seen {
-    fn of(process: &Descendant) -> Self {
+    pub(crate) fn of(process: &Descendant) -> Self {
         Self {
             start_ticks: process.start_ticks,
             parent: process.parent,
@@ -226,7 +227,7 @@ impl Seen {
 
     /// Whether the number means that process now. One that has lost its parent meanwhile has come to us, or to a
     /// subreaper in the tree: then it is found there by the next look.
-    fn is_still<S: System>(self, pid: Pid) -> bool {
+    pub(crate) fn is_still<S: System>(self, pid: Pid) -> bool {
         let mut line = StatLine::new();
         let stat = S::stat(pid.number(), &mut line);
         let is_kin = |parent| parent == self.parent || parent == S::getpid();
@@ -238,9 +239,12 @@ impl Seen {
 ///
 /// Where there are none, the moment between the look and the call is all that is left open.
 fn send_verified<S: System>(pid: Pid, seen: Seen, signals: &[Signal]) -> Result<(), Errno> {
-    let by_number = || match seen.is_still::<S>(pid) {
-        true => each(signals, |signal| S::kill(pid, signal)),
-        false => Err(Errno::ESRCH),
+    // Looked at again before each: the first may have ended it, and given its number away.
+    let by_number = || {
+        each(signals, |signal| match seen.is_still::<S>(pid) {
+            true => S::kill(pid, signal),
+            false => Err(Errno::ESRCH),
+        })
     };
     match S::pidfd_open(pid.number()) {
         Ok(pidfd) if seen.is_still::<S>(pid) => {
