@@ -27,7 +27,7 @@ use crate::authority;
 use crate::group::Group;
 use crate::namespace::Namespace;
 use crate::system::System;
-use crate::targets::{Helper, Reached, Sent, Target, plan};
+use crate::targets::{Helper, Reached, Seen, Sent, Target, plan};
 
 /// How long one look for the members of a tree may take. Those that fork and end without pause, or keep the
 /// helper from the processor, could be looked at for ever, and meanwhile nobody is waited for or answered.
@@ -163,7 +163,7 @@ impl<S: System> Tree<S> {
                 processes, hidden, ..
             }) => {
                 for process in processes.iter().filter(|process| !process.has_ended()) {
-                    self.note_outliver(process.pid);
+                    self.note_outliver(process);
                 }
                 self.count_hidden(&hidden);
                 self.note_guests(&processes);
@@ -190,14 +190,23 @@ impl<S: System> Tree<S> {
         self.outlivers_total = self.outlivers_total.saturating_add(more);
     }
 
-    fn note_outliver(&mut self, pid: u32) -> Option<&mut Outliver> {
+    fn note_outliver(&mut self, listed: &Descendant) {
+        self.note_if(listed.pid, |pid| Seen::of(listed).is_still::<S>(pid));
+    }
+
+    /// Notes a process. Asked after the look whether it is still who was meant: by then its number may have been
+    /// somebody else's, who is not to be named.
+    fn note_if(&mut self, pid: u32, is_meant: impl FnOnce(Pid) -> bool) {
         if self.outlivers.len() >= PROCESS_NOTES_MAX {
             self.outlivers_total += 1;
-            return None;
+            return;
         }
         // Before the look, so that what is read is of the same process or of none.
         let pidfd = self.hold(pid);
-        let note = S::note(pid).ok().flatten()?;
+        let note = S::note(pid).ok().flatten();
+        let (Some(note), Some(true)) = (note, Pid::new(pid).map(is_meant)) else {
+            return;
+        };
         let process = ProcessNote::new(pid, note.start_ticks, note.command, note.uid);
         self.outlivers_total += 1;
         self.outlivers.push(Outliver {
@@ -205,7 +214,6 @@ impl<S: System> Tree<S> {
             end: None,
             pidfd,
         });
-        self.outlivers.last_mut()
     }
 
     /// Sends a signal to every process of the tree, and SIGCONT after it so that those who are
@@ -349,7 +357,7 @@ impl<S: System> Tree<S> {
                     && outliver.process.start_ticks == process.start_ticks
             });
             if !is_named {
-                self.note_outliver(process.pid);
+                self.note_outliver(process);
             }
         }
         left

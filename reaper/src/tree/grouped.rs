@@ -39,12 +39,13 @@ impl<S: System> Tree<S> {
 
     /// Notes those in the group that are not in this listing of the tree.
     pub(super) fn note_guests(&mut self, listing: &[Descendant]) {
-        let Some(group) = self.group() else { return };
-        for pid in group.members() {
+        let members = self.group().map(Group::members).unwrap_or_default();
+        for pid in members {
             let is_known = listing.iter().any(|process| process.pid == pid)
                 || self.outlivers.iter().any(|it| it.process.pid == pid);
             if !is_known {
-                self.note_outliver(pid);
+                // Whose number it is now can be asked of the group alone, and it has just said so.
+                self.note_if(pid, |_| true);
             }
         }
     }
