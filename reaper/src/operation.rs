@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use xioflow_protocol::{Exit, GroupEntry, Identity, LaunchFailure, Reply, Stage as Step};
-use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal, duplicate_above};
+use xioflow_sys::{AsFd, BorrowedFd, Errno, OwnedFd, Pid, Signal};
 
 use self::account::Account;
 use crate::channel::Channel;
@@ -84,6 +84,8 @@ pub(crate) struct Operation<S> {
     ladder: Ladder,
     tree: Tree<S>,
     launch_failure: Option<LaunchFailure>,
+    /// How long a child that died before it executed anything is waited for, once somebody wants the end.
+    vanished_until: Option<Millis>,
     /// The child has said that it waits at the gate.
     at_gate: bool,
     /// The supervisor was told that the child waits at the gate. Before that it records nothing that
@@ -143,7 +145,7 @@ impl<S: System> Operation<S> {
         }
         let ours = pidfd
             .as_ref()
-            .and_then(|pidfd| duplicate_above(pidfd.as_fd(), 3).ok());
+            .and_then(|pidfd| S::pidfd_copy(pidfd.as_fd()).ok());
         Ok(Self {
             ladder: Ladder::new(terms.descendants.clone(), terms.settle_ms),
             terms,
@@ -156,6 +158,7 @@ impl<S: System> Operation<S> {
             entry,
             at_gate: false,
             launch_failure: None,
+            vanished_until: None,
             announced: false,
             released: false,
             host_lost: false,
@@ -203,7 +206,8 @@ impl<S: System> Operation<S> {
         }
         let until = match self.stage {
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Told(_) | Stage::Over => None,
-            Stage::Opened(_) | Stage::Vanished | Stage::Running => self.ladder.deadline(),
+            Stage::Opened(_) | Stage::Running => self.ladder.deadline(),
+            Stage::Vanished => self.vanished_until,
             Stage::Closed { until } => Some(until),
         };
         let pace = self.pace.as_ref().map(|pace| pace.until);
@@ -240,7 +244,8 @@ impl<S: System> Operation<S> {
             false => After::Stay,
         };
         collected.and(|| match self.stage {
-            Stage::Opened(_) | Stage::Vanished | Stage::Running => self.step(channel, Event::Tick),
+            Stage::Opened(_) | Stage::Running => self.step(channel, Event::Tick),
+            Stage::Vanished => self.give_vanished_up(channel),
             Stage::Closed { until } if now_ms::<S>() >= until => self.leave_closed(channel, false),
             Stage::Preparing(_)
             | Stage::Waiting(_)

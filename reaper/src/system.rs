@@ -154,6 +154,12 @@ pub trait System: fmt::Debug + 'static {
     /// As in pidfd_open(2).
     fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno>;
 
+    /// Another descriptor of the same process.
+    ///
+    /// # Errors
+    /// As in fcntl(2).
+    fn pidfd_copy(pidfd: BorrowedFd<'_>) -> Result<OwnedFd, Errno>;
+
     /// Signals the process of a descriptor.
     ///
     /// # Errors

@@ -55,10 +55,9 @@ impl<S: System> Operation<S> {
         match self.stage {
             Stage::Opened(_) | Stage::Running => Some(self.step(channel, Event::Stop(plan))),
             Stage::Waiting(_) => Some(self.close_for_host()),
+            Stage::Vanished => Some(self.hurry_vanished()),
             // The request has crossed the news of the end.
-            Stage::Vanished | Stage::Closed { .. } | Stage::Told(_) | Stage::Over => {
-                Some(After::Stay)
-            }
+            Stage::Closed { .. } | Stage::Told(_) | Stage::Over => Some(After::Stay),
             Stage::Preparing(_) => None,
         }
     }
@@ -130,12 +129,30 @@ impl<S: System> Operation<S> {
                 self.stage = Stage::Over;
                 self.leave_last_word(account)
             }
-            Stage::Preparing(_)
-            | Stage::Waiting(_)
-            | Stage::Vanished
-            | Stage::Closed { .. }
-            | Stage::Over => After::Stay,
+            Stage::Vanished => self.hurry_vanished(),
+            Stage::Preparing(_) | Stage::Waiting(_) | Stage::Closed { .. } | Stage::Over => {
+                After::Stay
+            }
         }
+    }
+
+    /// How the child died is known when it is waited for, and a tracer from outside may keep it from that.
+    pub(super) fn hurry_vanished(&mut self) -> After {
+        self.vanished_until
+            .get_or_insert(now_ms::<S>() + CLOSED_WAIT_MS);
+        After::Stay
+    }
+
+    /// Tells of a child that died before it executed anything, once it was waited for long enough.
+    pub(super) fn give_vanished_up(&mut self, channel: &mut Channel<'_>) -> After {
+        if self
+            .vanished_until
+            .is_some_and(|until| now_ms::<S>() >= until)
+        {
+            let subject = "child died before the command was executed, and cannot be waited for";
+            self.fail(channel, failure(Step::Gate, Errno::ESRCH, subject.into()));
+        }
+        After::Stay
     }
 
     fn close_for_host(&mut self) -> After {

@@ -114,7 +114,12 @@ impl<S: System> Operation<S> {
             Some(Word::Failed(failure)) => self.fail(channel, failure),
             // The socket ends by exec, and by death. The system marks which.
             Some(Word::End) => match never_executed::<S>(self.child) {
-                Some(true) => self.stage = Stage::Vanished,
+                Some(true) => {
+                    self.stage = Stage::Vanished;
+                    if self.ladder.is_ending() {
+                        self.hurry_vanished();
+                    }
+                }
                 Some(false) | None => {
                     self.stage = Stage::Running;
                     channel.say(&Reply::Running);

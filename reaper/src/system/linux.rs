@@ -133,6 +133,10 @@ impl System for Linux {
         xioflow_sys::pidfd_open(pid)
     }
 
+    fn pidfd_copy(pidfd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        xioflow_sys::duplicate_above(pidfd, 3)
+    }
+
     fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), Errno> {
         xioflow_sys::pidfd_signal(pidfd, signal)
     }
