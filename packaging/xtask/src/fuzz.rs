@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use crate::tool::{Failure, cargo, line_of, read, root, run, target_dir};
 
 /// The targets, by their names in `fuzz/Cargo.toml`.
-const TARGETS: [&str; 4] = ["frames", "last_word", "rpc", "artifacts"];
+const TARGETS: [&str; 5] = ["frames", "last_word", "rpc", "artifacts", "holder"];
 
 /// Seconds for each target unless somebody says how many.
 const SECONDS: u32 = 60;

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use linux_raw_sys::general as raw;
 
-use crate::{BorrowedFd, Errno};
+use crate::{BorrowedFd, Errno, RawFd};
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -54,6 +54,17 @@ impl<'fd> PollFd<'fd> {
     #[must_use]
     pub const fn happened(&self) -> i16 {
         self.entry.revents
+    }
+
+    /// The number of the descriptor; negative without one. For a simulation, which has no kernel to ask.
+    #[must_use]
+    pub const fn number(&self) -> RawFd {
+        self.entry.fd
+    }
+
+    /// Says that these of the awaited events have happened, in place of the kernel.
+    pub const fn mark(&mut self, events: i16) {
+        self.entry.revents |= events & self.entry.events;
     }
 }
 

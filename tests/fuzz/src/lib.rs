@@ -13,7 +13,7 @@ pub mod memory;
 pub mod rpc;
 pub mod seeds;
 
-/// One decoder under test.
+/// One decoder under test, or the helper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// The helper's protocol: frames of both directions.
@@ -24,11 +24,19 @@ pub enum Target {
     Rpc,
     /// The names of an operation's files.
     Artifacts,
+    /// A whole helper on a simulated system: frames, and everything around it.
+    Holder,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Frames, Self::LastWord, Self::Rpc, Self::Artifacts];
+    pub const ALL: [Self; 5] = [
+        Self::Frames,
+        Self::LastWord,
+        Self::Rpc,
+        Self::Artifacts,
+        Self::Holder,
+    ];
 
     /// Its name on the command line, and that of its folder of inputs.
     #[must_use]
@@ -38,6 +46,7 @@ impl Target {
             Self::LastWord => "last_word",
             Self::Rpc => "rpc",
             Self::Artifacts => "artifacts",
+            Self::Holder => "holder",
         }
     }
 
@@ -51,6 +60,7 @@ impl Target {
             Self::LastWord => last_word::check(bytes),
             Self::Rpc => rpc::check(bytes),
             Self::Artifacts => artifacts::check(bytes),
+            Self::Holder => xioflow_simulation::check(bytes),
         }
     }
 }

@@ -33,7 +33,14 @@ pub fn seeds(target: Target) -> Vec<Vec<u8>> {
             .collect(),
         Target::Rpc => rpc_seeds(),
         Target::Artifacts => artifact_seeds(),
+        Target::Holder => holder_seeds(),
     }
+}
+
+/// Scripts by chance, of some length: the tests of single bytes are for messages.
+fn holder_seeds() -> Vec<Vec<u8>> {
+    let scripts = (0..60).map(xioflow_simulation::script_of);
+    scripts.filter(|script| script.len() >= 400).collect()
 }
 
 fn frame_seeds() -> Vec<Vec<u8>> {

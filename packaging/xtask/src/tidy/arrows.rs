@@ -78,6 +78,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "xioflow-journal",
             "xioflow-protocol",
             "xioflow-rpc",
+            "xioflow-simulation",
+        ],
+    ),
+    (
+        "xioflow-simulation",
+        &[
+            "xioflow-reaper",
+            "xioflow-protocol",
+            "xioflow-facts",
+            "xioflow-sys",
         ],
     ),
     (
