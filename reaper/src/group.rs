@@ -141,6 +141,11 @@ impl Group {
         reached
     }
 
+    /// Whether the kernel ends all of it by itself (`cgroup.kill`), whoever they belong to.
+    pub(crate) const fn ends_at_once(&self) -> bool {
+        self.kill.is_some()
+    }
+
     /// Lets it run again, where somebody has frozen it: whoever stands still heeds no signal but SIGKILL.
     pub(crate) fn thaw(&self) {
         if let Some(freeze) = &self.freeze {

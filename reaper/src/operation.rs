@@ -216,9 +216,19 @@ impl<S: System> Operation<S> {
 
     /// What tells that nobody is in the control group any more, while only that is awaited.
     pub(crate) fn group(&self) -> Option<BorrowedFd<'_>> {
-        match self.is_childless {
-            true => self.tree.group().map(Group::events),
-            false => None,
+        match self.stage {
+            Stage::Opened(_) | Stage::Running if self.is_childless => {
+                self.tree.group().map(Group::events)
+            }
+            // Once it is over nobody reads what has happened, and it would be told again and again.
+            Stage::Preparing(_)
+            | Stage::Waiting(_)
+            | Stage::Opened(_)
+            | Stage::Vanished
+            | Stage::Running
+            | Stage::Closed { .. }
+            | Stage::Told(_)
+            | Stage::Over => None,
         }
     }
 

@@ -30,6 +30,12 @@ impl<S: System> Tree<S> {
         self.group().is_some_and(Group::kill::<S>)
     }
 
+    /// Whether somebody is in the group to whom the kernel's own SIGKILL is on its way. That asks nobody for a
+    /// permission, so one of another user who refuses ours ends all the same.
+    pub(super) fn is_group_dying(&self) -> bool {
+        self.group().is_some_and(Group::ends_at_once) && self.has_guests()
+    }
+
     /// Has everyone in the group run again.
     pub(super) fn thaw(&self) {
         if let Some(group) = self.group() {

@@ -262,7 +262,7 @@ impl<S: System> Tree<S> {
         // Somebody may have been moved in since.
         self.kill_group_members();
         if self.namespace.is_some() {
-            return self.kill_listed();
+            return self.kill_listed() && !self.is_group_dying();
         }
         if !self.killing.fights {
             self.begin_fight();
@@ -270,7 +270,8 @@ impl<S: System> Tree<S> {
         self.sweep_children();
         self.fight();
         self.killing.in_vain += 1;
-        self.killing.in_vain >= LOOKS_IN_VAIN_MAX && self.kill_listed()
+        let is_due = self.killing.in_vain >= LOOKS_IN_VAIN_MAX;
+        is_due && self.kill_listed() && !self.is_group_dying()
     }
 
     /// Kills everyone who is found by name and start time. Says whether all of them refuse.
