@@ -317,16 +317,35 @@ impl<S: System> Operation<S> {
                 self.step(channel, Event::RootExited)
             }
             Stage::Preparing(_) | Stage::Waiting(_) | Stage::Vanished => {
-                let how = match exit {
-                    Exit::Exited { code } => format!("exited with status {code}"),
-                    Exit::Signaled { signal, .. } => format!("was ended by signal {signal}"),
-                };
-                let subject = format!("child {how} before the command was executed");
-                self.fail(channel, failure(Step::Gate, Errno::ESRCH, subject));
+                self.fail(channel, self.why_ended(exit));
                 After::Stay
             }
             Stage::Closed { .. } | Stage::Told(_) | Stage::Over => After::Stay,
         }
+    }
+
+    /// Why a child is gone that has not executed its command.
+    fn why_ended(&self, exit: Exit) -> LaunchFailure {
+        let how = match exit {
+            Exit::Exited { code } => format!("exited with status {code}"),
+            // Linux 6.14 and later take a newborn of a group that was ended as a whole for one that was meant, also where it
+            // is made in another group.
+            Exit::Signaled { signal, .. }
+                if self.is_of_group() && signal == Signal::KILL.number() =>
+            {
+                let subject = "clone3: the command was killed at its birth, as the system does where the group \
+                               that xioflow is in was ended by cgroup.kill before";
+                return failure(Step::Group, Errno::ESRCH, subject.into());
+            }
+            Exit::Signaled { signal, .. } => format!("was ended by signal {signal}"),
+        };
+        let subject = format!("child {how} before the command was executed");
+        failure(Step::Gate, Errno::ESRCH, subject)
+    }
+
+    /// Whether the child was made in a group and has not said a word since.
+    fn is_of_group(&self) -> bool {
+        self.entry == Some(GroupEntry::Cloned) && !self.at_gate
     }
 
     fn step_if_running(&mut self, channel: &mut Channel<'_>, event: Event) -> After {

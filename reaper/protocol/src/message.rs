@@ -484,9 +484,9 @@ impl fmt::Display for ProtocolFault {
             Self::OutOfOrder => f.write_str("helper received a message out of its order"),
             Self::Descriptors { received } => write!(
                 f,
-                "helper received {received} descriptors with a launch, it needs {}, or one less where \
-                 standard input is closed",
-                LaunchDescriptor::COUNT
+                "helper received {received} descriptors with a launch, it needs {}, one less where standard \
+                 input is closed and one more where a control group is asked for",
+                LaunchDescriptor::Group as usize
             ),
             Self::Invalid { what } => write!(f, "helper received an invalid launch: {what}"),
             Self::Stranger { ours, theirs } => {

@@ -59,6 +59,11 @@ pub(crate) fn clone_flags(flags: u64) -> Result<(), Errno> {
     }
 }
 
+/// Learns it while the process is dumpable: later its environment is closed to an ordinary user.
+pub(crate) fn learn() {
+    is_missing(KNOWN);
+}
+
 fn is_missing(feature: u32) -> bool {
     let mut missing = MISSING.load(Ordering::Relaxed);
     if missing & KNOWN == 0 {
@@ -68,7 +73,6 @@ fn is_missing(feature: u32) -> bool {
     missing & feature != 0
 }
 
-/// Asked first while the process is still dumpable: later its environment is closed to an ordinary user.
 fn from_environment() -> u32 {
     // SAFETY: as in `openat`, with a constant string; that function would come back here.
     let file = unsafe {

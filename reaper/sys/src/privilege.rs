@@ -25,6 +25,8 @@ pub fn set_child_subreaper() -> Result<(), Errno> {
 /// # Errors
 /// None that these arguments can cause.
 pub fn set_dumpable(dumpable: bool) -> Result<(), Errno> {
+    #[cfg(feature = "lacking")]
+    crate::lacking::learn();
     prctl_number(prctl::PR_SET_DUMPABLE, usize::from(dumpable))
 }
 

@@ -285,8 +285,9 @@ impl<'a> Holder<'a> {
     /// Sends the order without a greeting.
     pub fn send_launch(&self, order: &Order) {
         let descriptors = order.descriptors.each_ref().map(AsFd::as_fd);
-        let travelling = &descriptors[usize::from(order.launch.stdin_closed)..];
-        self.send_with(&Request::Launch(order.launch.clone()), travelling);
+        let mut travelling = descriptors[usize::from(order.launch.stdin_closed)..].to_vec();
+        travelling.extend(order.group.as_ref().map(AsFd::as_fd));
+        self.send_with(&Request::Launch(order.launch.clone()), &travelling);
     }
 
     /// Launches, takes the identity of the command at its gate, and opens the gate.
@@ -398,6 +399,8 @@ pub struct Order {
     /// Input, output, errors, holders folder. The first does not travel where the message says
     /// that standard input is closed.
     pub descriptors: [OwnedFd; 4],
+    /// The directory of the control group that the message asks for; see [`Order::in_group`].
+    pub group: Option<OwnedFd>,
     stdout: PathBuf,
     stderr: PathBuf,
     holders: PathBuf,
@@ -473,10 +476,22 @@ impl Order {
         Self {
             launch,
             descriptors,
+            group: None,
             stdout,
             stderr,
             holders,
         }
+    }
+
+    /// The same, for a command in this control group.
+    ///
+    /// # Panics
+    /// When its directory cannot be opened.
+    #[must_use]
+    pub fn in_group(mut self, directory: &Path) -> Self {
+        self.launch.group = true;
+        self.group = Some(File::open(directory).expect("a control group").into());
+        self
     }
 
     /// What the command has printed.

@@ -231,7 +231,7 @@ pub(super) fn bring_to_gate(
     descriptors[LaunchDescriptor::Stderr as usize] =
         stderr_theirs.as_ref().unwrap_or(&stdout_theirs).as_fd();
     let closed = stdin.is_none();
-    let travelling = &descriptors[usize::from(closed)..];
+    let travelling = &descriptors[usize::from(closed)..LaunchDescriptor::Group as usize];
     let request = Request::Launch(launch);
     let spawned = link
         .send_with(&request, travelling)

@@ -5,6 +5,7 @@ mod armour;
 mod bombs;
 mod child;
 mod gate;
+mod group;
 mod idle;
 mod launch;
 mod loss;
