@@ -15,13 +15,23 @@ use xioflow_rpc::domain::{
     FindRun, LastReport, OpenRun, ReportRun, RunOpen, RunReported, SaveTask, TaskSaved,
 };
 use xioflow_rpc::journal::{Events, GetOperation, ListOperations, Operations, ReadEvents};
-use xioflow_rpc::operation::{INLINE_MAX_BYTES, OutputRead, Pause, ReadOutput, Standing};
+use xioflow_rpc::operation::{INLINE_MAX_BYTES, Loads, OutputRead, Pause, ReadOutput, Standing};
 use xioflow_rpc::refusal::{Fault, code};
 
 use crate::convert::stream_in;
 use crate::inline::omit_long_output;
 use crate::limits::{EVENTS_PAGE_BYTES, LIST_DEFAULT, PAGE_MAX};
 use crate::refusal::{self, invalid};
+
+/// `op.loads`. It looks at every process of every operation.
+pub(crate) fn loads(domain: &Domain) -> Result<Loads, Fault> {
+    let loads = domain.loads().map_err(|e| refusal::of_not_active(&e))?;
+    let twin = |load| serde_json::from_value(serde_json::to_value(load)?);
+    let operations: Result<_, serde_json::Error> = loads.into_iter().map(twin).collect();
+    let operations = operations
+        .map_err(|error| Fault::new(code::INTERNAL, format!("a load is no load: {error}")))?;
+    Ok(Loads { operations })
+}
 
 /// `op.pause`.
 pub(crate) fn pause(domain: &Domain, asked: &Pause) -> Result<Standing, Fault> {

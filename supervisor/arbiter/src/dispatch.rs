@@ -8,7 +8,7 @@ use xioflow_kernel::Domain;
 use xioflow_rpc::codec::{RawRequest, Rejected, decode_request};
 use xioflow_rpc::domain::{LastReportOf, StatusOf};
 use xioflow_rpc::method::Method;
-use xioflow_rpc::operation::ExecProcess;
+use xioflow_rpc::operation::{ExecProcess, LoadsOf};
 use xioflow_rpc::refusal::{Fault, code, kind};
 
 use crate::answers;
@@ -123,6 +123,10 @@ impl Server {
             Method::Stop => self.stop(token, &request.decode_params()?, pending),
             Method::Suspend => self.job_control(token, request, pending, true),
             Method::Resume => self.job_control(token, request, pending, false),
+            Method::Loads => {
+                let LoadsOf {} = request.decode_params()?;
+                self.answer(token, pending, answers::loads)
+            }
             Method::Pause => {
                 let asked = request.decode_params()?;
                 self.answer(token, pending, move |it| answers::pause(it, &asked))

@@ -22,6 +22,17 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// The shortest time between two looks: each looks at every process.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Parses a time between two looks.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        time if time < INTERVAL_MIN => Err("the shortest is 100ms".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// After how long without work a program ends; `None` if never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Idle(pub(crate) Option<Duration>);

@@ -2,13 +2,15 @@
 //! Ctrl-Z has the whole tree stand still, and then this program.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -96,6 +98,60 @@ pub(crate) fn end(arbiter: ShutdownHandle, is_daemon: bool) -> Result<(), Failur
             .map(drop)
     };
     listen().map_err(failed)
+}
+
+/// That this program was told to end while it watches: it gives the terminal back first.
+#[derive(Debug)]
+pub(crate) struct Interruption {
+    wake: UnixStream,
+    by: Arc<AtomicI32>,
+}
+
+impl Interruption {
+    /// Listens for as long as the process lives. One that was ignored when it was started stays ignored.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::try_listen().map_err(failed)
+    }
+
+    fn try_listen() -> io::Result<Self> {
+        let ignored = ignored_signals();
+        prepare()?;
+        let wanted = [SIGINT, SIGTERM, SIGHUP];
+        let mut signals =
+            Signals::new(wanted.iter().filter(|it| ignored & (1 << (**it - 1)) == 0))?;
+        let (wake, mut waker) = UnixStream::pair()?;
+        let by = Arc::new(AtomicI32::new(0));
+        let noted = Arc::clone(&by);
+        thread::Builder::new()
+            .name("xioflow-signals".to_owned())
+            .spawn(move || {
+                for signal in signals.forever() {
+                    noted.store(signal, Ordering::Release);
+                    // Nobody sleeps any more.
+                    waker.write_all(&[1]).ok();
+                }
+            })?;
+        Ok(Self { wake, by })
+    }
+
+    /// Sleeps so long; gives the signal if one came.
+    pub(crate) fn sleep(&self, time: Duration) -> Option<i32> {
+        let until = Instant::now() + time;
+        loop {
+            match self.by.load(Ordering::Acquire) {
+                0 => {}
+                signal => return Some(signal),
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let left = Timespec::try_from(left).ok();
+            let mut polled = [PollFd::new(&self.wake, PollFlags::IN)];
+            // An interrupted sleep only looks again.
+            poll(&mut polled, left.as_ref()).ok();
+        }
+    }
 }
 
 /// What holds for every process that executes commands.

@@ -1,6 +1,7 @@
 //! A domain: one folder, one owner, and everything that its operations share. `options` opens it.
 
 mod budget;
+mod load;
 mod options;
 mod pause;
 

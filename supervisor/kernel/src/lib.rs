@@ -75,6 +75,7 @@ mod helper;
 )]
 mod leases;
 mod limits;
+mod load;
 mod names;
 mod observe;
 mod operation;
@@ -128,6 +129,7 @@ pub use limits::{
     MEMORY_LIMIT_MAX_BYTES, MEMORY_LIMIT_MIN_BYTES, MILLI_CPUS_MAX, MILLI_CPUS_MIN, Means,
     PIDS_LIMIT_MAX, PressureReport, ResourceLimits, StallReport, UsageReport, UsageSource,
 };
+pub use load::{Load, LoadState};
 pub use names::{errno_name, errno_text, signal_name, signal_number};
 pub use operation::{
     Active, Attachment, Canceller, DEFAULT_DRAIN_TIMEOUT, DEFAULT_MAX_OUTPUT_BYTES,

@@ -62,6 +62,8 @@ names! {
         Suspend = "op.suspend",
         /// [`crate::operation::JobControl`] to [`crate::operation::Done`].
         Resume = "op.resume",
+        /// [`crate::operation::LoadsOf`] to [`crate::operation::Loads`].
+        Loads = "op.loads",
         /// [`crate::operation::Pause`] to [`crate::operation::Standing`].
         Pause = "op.pause",
         /// [`crate::operation::Pause`] to [`crate::operation::Standing`].

@@ -358,6 +358,50 @@ pub struct JobControl {
     pub request: Id,
 }
 
+/// `op.loads`: what operations use at this moment. It has no parameters. Answered with [`Loads`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoadsOf {}
+
+/// The answer to [`LoadsOf`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Loads {
+    /// Each operation that the arbiter executes, by id.
+    pub operations: Vec<Load>,
+}
+
+/// What one operation uses at this moment. What was not seen is null.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Load {
+    /// The operation.
+    pub operation_id: String,
+    /// Its name; null for one that waits, of which nothing is recorded yet.
+    pub name: Option<String>,
+    /// Where it is: `waiting`, `running`, `paused` or `stopping`.
+    pub state: String,
+    /// How long it has been on record, in milliseconds.
+    pub age_ms: Option<u64>,
+    /// Its processes and threads.
+    pub tasks: Option<u64>,
+    /// Its memory, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Its processor time so far, in milliseconds.
+    pub cpu_ms: Option<u64>,
+    /// Bytes that it has read from disks.
+    pub io_read_bytes: Option<u64>,
+    /// Bytes that it has written to disks.
+    pub io_write_bytes: Option<u64>,
+    /// Whether that is all of it.
+    pub is_complete: bool,
+    /// What it is limited to; null if it is not.
+    pub limits: Option<Limits>,
+}
+
 /// `op.pause` and `op.unpause`: have every process of an operation stand still, or go on, whoever started it. Answered
 /// with [`Standing`] when they do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

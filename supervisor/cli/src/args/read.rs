@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::count::parse_count;
-use crate::duration::parse_duration;
+use crate::duration::{parse_duration, parse_interval};
 use crate::range::{Lines, parse_bytes, parse_lines};
 
 #[derive(Debug, Args)]
@@ -23,7 +23,19 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     pub(crate) follow: bool,
 
-    /// Print one JSON document; with --follow, one a line
+    /// What runs and what it uses, again and again; Ctrl-C ends it
+    #[arg(long, conflicts_with_all = ["follow", "limit", "unfinished"])]
+    pub(crate) watch: bool,
+
+    /// With --watch: how often
+    #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "2s", requires = "watch")]
+    pub(crate) interval: Duration,
+
+    /// With --watch: at most so many times
+    #[arg(long, value_name = "N", value_parser = parse_count::<u64>, requires = "watch")]
+    pub(crate) times: Option<u64>,
+
+    /// Print one JSON document; with --follow or --watch, one a line
     #[arg(long)]
     pub(crate) json: bool,
 }

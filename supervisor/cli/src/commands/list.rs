@@ -12,6 +12,7 @@ use crate::output::{print, print_json, printable};
 use crate::views::{OperationLine, time};
 
 mod follow;
+mod watch;
 
 #[derive(Serialize)]
 struct Listing {
@@ -20,6 +21,9 @@ struct Listing {
 
 pub(crate) fn run(cli: &Cli, args: &ListArgs) -> Result<Code, Failure> {
     let reader = reader(cli)?;
+    if args.watch {
+        return watch::run(reader.dir().root(), args);
+    }
     if args.follow {
         return follow::run(&reader, args);
     }

@@ -7,6 +7,7 @@ use super::Spec;
 use crate::error::ExecuteError;
 use crate::leases::{Claim, DomainBudget, Share};
 use crate::limits::{Enforcement, ResourceLimits};
+use crate::load;
 use crate::output::DEFAULT_MAX_STORED_BYTES;
 
 /// Of a budget of stored output, one of so many parts is for each stream of an operation that does not say what it
@@ -59,11 +60,7 @@ fn memory_held_to(limits: Option<&ResourceLimits>) -> Option<u64> {
 /// What a recorded operation has of the budget whose owner is gone: the memory that what is left of it may use.
 /// Nobody stores anything of it.
 pub(crate) fn recorded_share(operation: &Operation) -> Share {
-    let budget = operation.resource_budget.as_ref();
-    // Without the word that says how limits are seen to, there are none.
-    let limits = budget.filter(|budget| budget.get("enforcement").is_some());
-    let limits: Option<ResourceLimits> =
-        limits.and_then(|budget| serde_json::from_value(budget.clone()).ok());
+    let limits = load::limits(operation.resource_budget.as_ref());
     Share {
         memory_bytes: memory_held_to(limits.as_ref()).unwrap_or(0),
         output_bytes: 0,

@@ -18,6 +18,7 @@ use crate::domain::BudgetInUse;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
 use crate::flight::InFlight;
 use crate::leases::{DomainBudget, Share};
+use crate::load::Load;
 use crate::output::ArtifactBytes;
 use crate::pause::{PauseError, Standing};
 use crate::recovery::Decision;
@@ -170,6 +171,18 @@ impl Attached {
             changed: told.changed,
             timeout_left: told.timeout_left_ms.map(Duration::from_millis),
         })
+    }
+
+    /// What the operations that the arbiter executes use at this moment.
+    pub(crate) fn loads(&self) -> Result<Vec<Load>, NotActive> {
+        let broken = |error| NotActive::Arbiter(Box::new(error));
+        let told: rpc_operation::Loads = self
+            .ask(Method::Loads, rpc_operation::LoadsOf {})
+            .map_err(|asked| broken(asked.into()))?;
+        // Both have the same form; ours has names where the wire has text.
+        let twin = |load| serde_json::from_value(serde_json::to_value(load)?);
+        let loads: Result<_, serde_json::Error> = told.operations.into_iter().map(twin).collect();
+        loads.map_err(|error| broken(ArbiterError::Connection(Box::new(error))))
     }
 
     /// Records a Task.

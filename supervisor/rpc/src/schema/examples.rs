@@ -8,7 +8,7 @@ pub fn request_example(method: Method) -> &'static str {
     match method {
         Method::Hello => r#"{"protocol":1,"release":"0.1.0","client":"xioflow run"}"#,
         Method::Shutdown => r#"{"running":"refuse"}"#,
-        Method::Status | Method::LastReport => "{}",
+        Method::Status | Method::LastReport | Method::Loads => "{}",
         Method::SaveTask => r#"{"name":"nightly build","meta":{"branch":"main"}}"#,
         Method::OpenRun => r#"{"name":"nightly build","config":{"targets":["all"]}}"#,
         Method::FindRun => r#"{"runId":"run-1"}"#,
@@ -56,6 +56,9 @@ pub fn answer_example(method: Method) -> &'static str {
         Method::Attach => r#"{"operationId":"build-7","runId":"run-1","joined":true}"#,
         Method::Cancel | Method::Stop | Method::Suspend | Method::Resume | Method::CloseStream => {
             "{}"
+        }
+        Method::Loads => {
+            r#"{"operations":[{"operationId":"build-7","name":"make","state":"running","ageMs":61000,"tasks":9,"memoryBytes":734003200,"cpuMs":212000,"ioReadBytes":null,"ioWriteBytes":null,"isComplete":true,"limits":{"maxMemoryBytes":2147483648,"enforcement":"hard"}}]}"#
         }
         Method::Pause => r#"{"paused":"freeze","changed":true,"timeoutLeftMs":540000}"#,
         Method::Unpause => r#"{"paused":null,"changed":true,"timeoutLeftMs":540000}"#,

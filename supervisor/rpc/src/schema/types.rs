@@ -18,8 +18,8 @@ use crate::journal::{
 use crate::kernel::{Hello, Shutdown, ShutdownBegun, Welcome};
 use crate::method::{Method, Notice};
 use crate::operation::{
-    Accepted, Attach, Cancel, Chunk, CloseStream, Done, Ended, ExecProcess, Gap, JobControl,
-    OutputRead, Pause, ReadOutput, Standing, Stop,
+    Accepted, Attach, Cancel, Chunk, CloseStream, Done, Ended, ExecProcess, Gap, JobControl, Loads,
+    LoadsOf, OutputRead, Pause, ReadOutput, Standing, Stop,
 };
 use crate::upkeep::{Adjudicate, Adjudicated, Prune, Pruned};
 
@@ -61,6 +61,7 @@ pub fn of_method<V: VisitMethod>(method: Method, with: V) -> V::Out {
         Method::Cancel => with.visit::<Cancel, Done>(),
         Method::Stop => with.visit::<Stop, Done>(),
         Method::Suspend | Method::Resume => with.visit::<JobControl, Done>(),
+        Method::Loads => with.visit::<LoadsOf, Loads>(),
         Method::Pause | Method::Unpause => with.visit::<Pause, Standing>(),
         Method::CloseStream => with.visit::<CloseStream, Done>(),
         Method::Adjudicate => with.visit::<Adjudicate, Adjudicated>(),

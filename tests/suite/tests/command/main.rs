@@ -37,6 +37,7 @@ mod survivors;
 mod terminal;
 mod text_view;
 mod volume;
+mod watch;
 
 use std::ffi::OsStr;
 use std::fs;
