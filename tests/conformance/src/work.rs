@@ -40,6 +40,8 @@ pub struct Work {
     pub stop_action: Option<String>,
     /// A limit that has to be enforced or refused.
     pub hard_limit: Option<Limit>,
+    /// A limit of memory that is watched, which every host can see to.
+    pub watched_memory_bytes: Option<u64>,
     /// Whether the output is looked at while it comes.
     pub live: bool,
 }
@@ -89,6 +91,7 @@ impl Work {
             enclosed: false,
             stop_action: None,
             hard_limit: None,
+            watched_memory_bytes: None,
             live: false,
         }
     }

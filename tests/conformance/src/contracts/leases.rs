@@ -8,6 +8,7 @@ use xioflow_kit::Deadline;
 
 use crate::contract::{Contract, Level, Outcome, Unsupported};
 use crate::ways::{Client, Lease, RefusalKind, Terms};
+use crate::work::Work;
 use crate::world::{Gate, LONG, World};
 
 pub(super) const CONTRACTS: &[Contract] = &[
@@ -28,6 +29,12 @@ pub(super) const CONTRACTS: &[Contract] = &[
         title: "operations without resources count as well",
         level: Level::Host,
         check: concurrency,
+    },
+    Contract {
+        number: 39,
+        title: "memory limits are added up, and who finds too little waits",
+        level: Level::Host,
+        check: total_memory,
     },
 ];
 
@@ -196,5 +203,54 @@ fn concurrency(world: &World<'_>) -> Outcome {
     first.wait().expect("a result");
     second.wait().expect("a result");
     assert_eq!(world.ran(), ["first", "second"]);
+    Ok(())
+}
+
+const MIB: u64 = 1 << 20;
+
+fn total_memory(world: &World<'_>) -> Outcome {
+    let client = world.client_with(&Terms {
+        max_total_memory_bytes: Some(1000 * MIB),
+        ..Terms::default()
+    })?;
+    let limited = |work: Work, mib: u64| Work {
+        watched_memory_bytes: Some(mib * MIB),
+        ..work
+    };
+    let (first, mut gate): (_, Gate) = world.gated("first");
+    let first = client.submit(&limited(first, 600))?;
+    gate.wait_reached();
+    let refused = |id, mib| -> Result<_, Unsupported> {
+        let work = match mib {
+            Some(mib) => limited(world.traced(id), mib),
+            None => world.traced(id),
+        };
+        // However long it would wait.
+        let work = if mib == Some(500) {
+            work
+        } else {
+            work.wait(LONG)
+        };
+        let refusal = client
+            .submit(&work)?
+            .wait()
+            .expect_err("there is too little");
+        assert_eq!(client.record(id), None);
+        Ok(refusal)
+    };
+    let too_little = refused("second", Some(500))?;
+    too_little.assert(
+        RefusalKind::ResourceConflict,
+        &["domain:max_total_memory", "first"],
+    );
+    refused("greedy", Some(1001))?.assert(RefusalKind::OverBudget, &["memory"]);
+    refused("unlimited", None)?.assert(RefusalKind::OverBudget, &["memory limit"]);
+    let beside = client.submit(&limited(world.traced("beside"), 400))?;
+    beside.wait().expect("a result");
+    let second = client.submit(&limited(world.traced("second").wait(LONG), 500))?;
+    gate.open();
+    first.wait().expect("a result");
+    second.wait().expect("a result");
+    assert_eq!(world.ran(), ["first", "beside", "second"]);
     Ok(())
 }

@@ -58,6 +58,9 @@ impl<'a> Serving<'a> {
         if let Some(max) = terms.max_concurrent_operations {
             arbiter = arbiter.args(["--max-operations", &max.to_string()]);
         }
+        if let Some(max) = terms.max_total_memory_bytes {
+            arbiter = arbiter.args(["--max-total-memory", &max.to_string()]);
+        }
         let mut arbiter = arbiter.start();
         arbiter.wait_for_complaint(b"serving");
         Self(Some(arbiter))

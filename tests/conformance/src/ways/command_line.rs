@@ -45,8 +45,10 @@ impl Way for CommandLine {
         stage: &'a Stage,
         terms: &Terms,
     ) -> Result<Box<dyn Client + 'a>, Unsupported> {
-        if self.alone && terms.max_concurrent_operations.is_some() {
-            let why = "a command has the domain to itself, so there is no number to limit";
+        let shared =
+            terms.max_concurrent_operations.is_some() || terms.max_total_memory_bytes.is_some();
+        if self.alone && shared {
+            let why = "a command has the domain to itself, so there is nothing to share";
             return Err(Unsupported::because(why));
         }
         let sharing = (!self.alone).then(|| Serving::start(stage, terms));
@@ -300,6 +302,10 @@ impl Words {
         if work.descendants_may_stay {
             self.pair("--descendants", "wait");
         }
+        if let Some(bytes) = work.watched_memory_bytes {
+            self.pair("--memory", bytes.to_string());
+            self.pair("--limits", "soft");
+        }
         match work.hard_limit {
             None => {}
             Some(Limit::Memory) => self.pair("--memory", "64MiB"),
@@ -393,6 +399,7 @@ fn answer(finished: &Finished) -> Ended {
     );
     let kind = match (error["kind"].as_str().unwrap_or_default(), code) {
         ("resource_conflict", Some(75)) => RefusalKind::ResourceConflict,
+        ("budget_exceeded", Some(69)) | ("memory_unlimited", Some(64)) => RefusalKind::OverBudget,
         ("domain_locked", Some(75)) => RefusalKind::DomainLocked,
         ("operation_id_conflict", Some(76)) => RefusalKind::IdConflict,
         ("recovery_required", _) => RefusalKind::RecoveryRequired,

@@ -8,9 +8,9 @@ use xioflow_kernel::journal::{
 };
 use xioflow_kernel::{
     AdjudicateError, ArbiterError, Command, DEFAULT_CANCEL_GRACE, DEFAULT_MAX_OUTPUT_BYTES,
-    DescendantPolicy, Domain, DomainOptions, Driver, ExecuteError, NotActive, OperationBuilder,
-    OperationHandle, Piece, PruneOptions, RunError, RunHandle, Stdin, StopAction, StopManner,
-    Subscription, stored_result,
+    DescendantPolicy, Domain, DomainOptions, Driver, Enforcement, ExecuteError, NotActive,
+    OperationBuilder, OperationHandle, Piece, PruneOptions, ResourceLimits, RunError, RunHandle,
+    Stdin, StopAction, StopManner, Subscription, stored_result,
 };
 use xioflow_kit::Stage;
 
@@ -42,6 +42,9 @@ impl Way for Embedded {
             .warm_helpers(usize::from(terms.helper.is_none()));
         if let Some(max) = terms.max_concurrent_operations {
             options = options.max_concurrent_operations(max);
+        }
+        if let Some(max) = terms.max_total_memory_bytes {
+            options = options.max_total_memory_bytes(max);
         }
         let domain = options
             .open(stage.domain())
@@ -243,6 +246,10 @@ impl Running {
         if let Some(limit) = work.max_stored_bytes {
             operation = operation.max_stored_bytes(limit);
         }
+        if let Some(bytes) = work.watched_memory_bytes {
+            let limits = ResourceLimits::default().memory_bytes(bytes);
+            operation = operation.limits(limits.enforcement(Enforcement::Soft));
+        }
         let leases = work.leases.iter();
         let mut operation = leases.fold(operation, |operation, lease| operation.lease(lease));
         Self {
@@ -328,6 +335,9 @@ fn refusal(error: &ExecuteError) -> Refusal {
         ExecuteError::IdConflict { .. } => RefusalKind::IdConflict,
         ExecuteError::RecoveryRequired { .. } => RefusalKind::RecoveryRequired,
         ExecuteError::ResourceConflict { .. } => RefusalKind::ResourceConflict,
+        ExecuteError::BudgetExceeded { .. } | ExecuteError::MemoryUnlimited { .. } => {
+            RefusalKind::OverBudget
+        }
         ExecuteError::RunClosed { .. } => RefusalKind::RunClosed,
         ExecuteError::DriverRefused { .. } => RefusalKind::NotEnforceable,
         ExecuteError::DomainClosed => RefusalKind::DomainClosed,

@@ -43,6 +43,7 @@ pub trait Way: Sync {
 #[expect(missing_docs, reason = "named by what they set")]
 pub struct Terms {
     pub max_concurrent_operations: Option<usize>,
+    pub max_total_memory_bytes: Option<u64>,
     /// The program that takes the place of the helper.
     pub helper: Option<PathBuf>,
 }
@@ -181,6 +182,8 @@ pub struct Refusal {
 #[expect(missing_docs, reason = "named by what stands in the way")]
 pub enum RefusalKind {
     ResourceConflict,
+    /// More than the domain gives all operations together, or no limit where it has a budget of them.
+    OverBudget,
     DomainLocked,
     DomainClosed,
     IdConflict,

@@ -326,6 +326,16 @@ const WORKS: &[Liar] = &[
         ..HONEST
     },
     Liar {
+        name: "adds-up-no-memory",
+        breaks: &[39],
+        told_by: "there is too little",
+        terms: |terms| Terms {
+            max_total_memory_bytes: None,
+            ..terms
+        },
+        ..HONEST
+    },
+    Liar {
         name: "degrades-a-hard-limit",
         breaks: &[16],
         told_by: "it is not enforced",
