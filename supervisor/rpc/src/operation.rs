@@ -398,8 +398,8 @@ pub struct Load {
     pub io_write_bytes: Option<u64>,
     /// Whether that is all of it.
     pub is_complete: bool,
-    /// What it is limited to; null if it is not.
-    pub limits: Option<Limits>,
+    /// What it is limited to, in the words of `op.execProcess`; null if it is not.
+    pub limits: Option<Value>,
 }
 
 /// `op.pause` and `op.unpause`: have every process of an operation stand still, or go on, whoever started it. Answered
