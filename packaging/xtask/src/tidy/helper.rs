@@ -1,6 +1,7 @@
 //! The helper links nothing but itself (docs/decisions/0001): no loader, no libc, no std.
 
 use std::path::Path;
+use std::{fs, io};
 
 use super::Breach;
 use crate::elf::{Linkage, linkage};
@@ -8,10 +9,32 @@ use crate::tool::{Failure, cargo, read, read_file, run, target_dir};
 
 const PROGRAM: &str = "xioflow-reaper";
 
+/// The largest helper that is installed: 1.5 MiB.
+const SIZE_MAX_BYTES: u64 = 1536 * 1024;
+
 pub(super) fn check() -> Result<Vec<Breach>, Failure> {
     let mut breaches = features()?;
     breaches.extend(program()?);
+    breaches.extend(released()?);
     Ok(breaches)
+}
+
+/// A helper that was built to be installed is small: one is started for each operation. It is not built for this: the
+/// package takes minutes, and whoever installs or measures it has built it.
+fn released() -> Result<Option<Breach>, Failure> {
+    let path = target_dir()?.join("release").join(Path::new(PROGRAM));
+    match fs::metadata(&path) {
+        Ok(metadata) => Ok(too_large(metadata.len())),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Failure::File { path, source }),
+    }
+}
+
+fn too_large(size_bytes: u64) -> Option<Breach> {
+    let fault = format!("has {size_bytes} bytes, at most {SIZE_MAX_BYTES} are promised");
+    let instead =
+        "look what has come in by `size` and `nm --size-sort` of target/release/xioflow-reaper";
+    (size_bytes > SIZE_MAX_BYTES).then(|| Breach::new(PROGRAM, fault, instead))
 }
 
 /// No crate of the helper's closure may have a feature `std` anywhere in the workspace, because
@@ -86,6 +109,12 @@ mod tests {
         let breaches = with_std(below, everywhere);
         assert_eq!(breaches.len(), 1);
         assert_eq!(breaches[0].place, "minicbor v2.0.0");
+    }
+
+    #[test]
+    fn a_helper_above_its_size_is_named() {
+        assert_eq!(too_large(SIZE_MAX_BYTES), None);
+        assert!(too_large(SIZE_MAX_BYTES + 1).is_some());
     }
 
     #[test]
