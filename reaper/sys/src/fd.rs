@@ -110,8 +110,9 @@ impl Drop for OwnedFd {
 /// # Errors
 /// As in dup(2); EINVAL when both are the same number.
 pub fn dup3(source: BorrowedFd<'_>, target: StandardFd) -> Result<(), Errno> {
-    // SAFETY: dup3 closes whatever `target` was. A `StandardFd` is 0, 1 or 2, which this crate
-    // never hands out as an owned value, so no owner loses its descriptor.
+    // SAFETY: takes no pointer. dup3 closes whatever `target` was, and 0, 1 and 2 have no owner: they are open from the
+    // start, so no call hands them out. Where a program began without one of them, the helper's first steps give
+    // up what came there (`close_standard` of its set-up moves it up and drops it) before they call this.
     unsafe { call!(dup3, source, target.number(), 0u32) }.map(drop)
 }
 

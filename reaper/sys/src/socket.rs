@@ -166,7 +166,8 @@ fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], flags: u32) -> Result<Rece
     // SAFETY: the union was made from `bytes`, and the kernel only writes initialised bytes.
     let bytes = unsafe { &control.bytes };
     let filled = message.msg_controllen.min(CONTROL_LEN);
-    // SAFETY: these bytes are ancillary data that the kernel has just written.
+    // SAFETY: recvmsg(2) has succeeded and set `msg_controllen` to what it wrote at the beginning of `control`, so
+    // these bytes are its ancillary data and nothing older; no other value was made of the descriptors in it.
     let descriptors = unsafe { detach(&bytes[..filled]) };
     Ok(Received {
         len,
