@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "xioflow-kit",
         ],
     ),
+    ("xioflow-vm", &["xioflow-kit"]),
     ("xioflow-soak", &["xioflow-kernel", "xioflow-kit"]),
     (
         "xioflow-trees",
