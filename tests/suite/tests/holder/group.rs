@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -75,10 +76,12 @@ impl<'a> Place<'a> {
 
     /// Somebody who is in the leaf and was made by nobody of the tree.
     fn guest(&self, stage: &Stage) -> Child {
-        let guest = Command::new("/bin/sleep")
-            .arg("600")
-            .spawn()
-            .expect("it starts");
+        let mut sleep = Command::new("/bin/sleep");
+        sleep.arg("600");
+        if let Some(id) = stage.user_id() {
+            sleep.uid(id).gid(id);
+        }
+        let guest = sleep.spawn().expect("it starts");
         stage.watch(&[guest.id()]);
         put(&self.leaf, guest.id());
         guest
