@@ -109,7 +109,7 @@ pub use host::Host;
 pub use leaf::Leaf;
 pub use limits::{CpuMax, IoMax, LimitError, Limits};
 pub use mountinfo::MountOptions;
-pub use name::GroupName;
+pub use name::{GroupName, HOST as HOST_GROUP};
 pub use own_group::{GroupType, OwnGroup};
 pub use place::LeafPlace;
 pub use prepare::{PrepareError, Prepared};

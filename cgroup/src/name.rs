@@ -11,7 +11,7 @@ use rustix::rand::GetRandomFlags;
 use crate::error::GroupError;
 
 /// The group that R's own processes are moved to when R has to hand controllers down.
-pub(crate) const HOST: &str = "xioflow-host";
+pub const HOST: &str = "xioflow-host";
 
 const PREFIX: &str = "xioflow-";
 /// Hexadecimal digits of a domain's digest.

@@ -91,6 +91,7 @@ fn begin(
         run_id: attachment.run_id().to_owned(),
         joined: true,
         over: false,
+        host_moved: None,
     });
     let sink = Sink::of(asked.output, &mut descriptors, || {
         Chunks::new(Arc::clone(pending))

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::thread;
 
 use xioflow_kernel::{Domain, ExecuteError, OperationBuilder, OperationResult};
-use xioflow_rpc::operation::{Accepted, ExecProcess};
+use xioflow_rpc::operation::{Accepted, ExecProcess, HostMoved};
 use xioflow_rpc::refusal::Fault;
+use xioflow_rpc::text::Text;
 
 use crate::budget::Taken;
 use crate::chunks::Chunks;
@@ -98,6 +99,7 @@ fn accept_late(pending: &Pending, result: &Result<OperationResult, ExecuteError>
             run_id: result.run_id.clone(),
             joined: false,
             over: true,
+            host_moved: None,
         });
     }
 }
@@ -150,6 +152,10 @@ fn prepare(
             run_id: active.run_id,
             joined: active.joined,
             over: false,
+            host_moved: active.host_moved.map(|moved| HostMoved {
+                processes: moved.processes,
+                to: Text(moved.to.into_os_string()),
+            }),
         });
     });
     Ok((operation, passing))

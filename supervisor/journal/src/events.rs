@@ -89,6 +89,17 @@ pub(crate) enum Fact<'a> {
         /// The owner that had not left in order.
         of: &'a Owner,
     },
+    /// The owner's processes, and whoever is beside them, are about to leave their control group.
+    #[serde(rename_all = "camelCase")]
+    HostMoving {
+        group: &'a str,
+        controllers: &'a str,
+    },
+    #[serde(rename_all = "camelCase")]
+    HostMoved {
+        group: &'a str,
+        processes: u32,
+    },
     #[serde(rename_all = "camelCase")]
     ResourcesReleased {
         operation_id: &'a str,
@@ -116,6 +127,8 @@ impl Fact<'_> {
             Self::OutputPruned { .. } => "OUTPUT_PRUNED",
             Self::DomainCopied { .. } => "DOMAIN_COPIED",
             Self::DomainLogMissing { .. } => "DOMAIN_LOG_MISSING",
+            Self::HostMoving { .. } => "HOST_MOVING",
+            Self::HostMoved { .. } => "HOST_MOVED",
             Self::ResourcesReleased { .. } => "RESOURCES_RELEASED",
             Self::RunStatus { .. } => "RUN_STATUS_TRANSITION",
         }
@@ -127,6 +140,12 @@ pub(crate) struct Subject<'a> {
     pub(crate) run_id: Option<&'a str>,
     pub(crate) operation_id: Option<&'a str>,
 }
+
+/// Neither a Run nor an operation.
+pub(crate) const OF_DOMAIN: Subject<'static> = Subject {
+    run_id: None,
+    operation_id: None,
+};
 
 /// Appends an event; returns its position.
 pub(crate) fn append(
@@ -154,9 +173,5 @@ pub(crate) fn append_of_domain(
     fact: &Fact<'_>,
     now_ms: i64,
 ) -> rusqlite::Result<i64> {
-    let domain = Subject {
-        run_id: None,
-        operation_id: None,
-    };
-    append(connection, &domain, fact, now_ms)
+    append(connection, &OF_DOMAIN, fact, now_ms)
 }

@@ -39,6 +39,8 @@ const fn kind(change: &Change) -> &'static str {
         Change::Adjudicate { .. } => "adjudicate",
         Change::PruneOutput { .. } => "prune",
         Change::NoteReplay { .. } => "replay",
+        Change::NoteHostMoving { .. } => "host-moving",
+        Change::NoteHostMoved { .. } => "host-moved",
         Change::EndRun { .. } => "end-run",
     }
 }

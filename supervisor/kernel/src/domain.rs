@@ -74,6 +74,7 @@ impl Drop for Inner {
     /// next opened.
     fn drop(&mut self) {
         self.record_unrecorded().ok();
+        self.groups.close();
     }
 }
 

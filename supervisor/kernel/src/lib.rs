@@ -118,7 +118,7 @@ pub use error::{
     TIMEOUT_MAX,
 };
 pub use flight::InFlight;
-pub use groups::GroupRefused;
+pub use groups::{GroupRefused, HostMoved};
 pub use helper::{
     HELPER_PROGRAM, HELPER_VARIABLE, HelperLost, HelperPatience, LinkError, LocateError,
     find_helper,

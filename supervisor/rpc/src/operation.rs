@@ -302,6 +302,21 @@ pub struct Accepted {
     /// comes next.
     #[serde(default)]
     pub over: bool,
+    /// What had to be moved for the control group that it needs; absent where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_moved: Option<HostMoved>,
+}
+
+/// The processes of the arbiter's control group, its own among them, were moved to one below it, so that it can hand
+/// controllers to others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "schema"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HostMoved {
+    /// How many there were.
+    pub processes: u32,
+    /// Their group now.
+    pub to: Text,
 }
 
 /// How a stop begins.

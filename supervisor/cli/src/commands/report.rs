@@ -8,7 +8,7 @@ mod stop_action;
 use std::fmt::Write as _;
 
 use xioflow_kernel::journal::{Adjudication, Outcome, TerminationReason};
-use xioflow_kernel::{Decision, LeasesAre, OperationResult, SurvivorRecord, Verdict};
+use xioflow_kernel::{Active, Decision, LeasesAre, OperationResult, SurvivorRecord, Verdict};
 
 use crate::exit::Code;
 use crate::output;
@@ -39,6 +39,21 @@ pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
             "{more} more operations of an earlier owner were settled; `xioflow list` shows them"
         ));
     }
+}
+
+/// Says that processes were moved for the control group of an operation, before that runs.
+pub(super) fn host_moved(active: &Active) {
+    let Some(moved) = &active.host_moved else {
+        return;
+    };
+    let processes = match moved.processes {
+        1 => "1 process was".to_owned(),
+        many => format!("{many} processes were"),
+    };
+    output::complain(&format!(
+        "{processes} moved to the control group {}, so that limits can be set beside it",
+        moved.to.display()
+    ));
 }
 
 fn settled_as(decision: &Decision) -> String {

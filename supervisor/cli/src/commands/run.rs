@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use xioflow_kernel::{
-    Arbiter, Command, DEFAULT_CANCEL_GRACE, Domain, DomainOptions, ExecuteError, OperationBuilder,
+    Active, Arbiter, Command, DEFAULT_CANCEL_GRACE, Domain, DomainOptions, ExecuteError,
+    OperationBuilder,
 };
 use xioflow_rpc::refusal::kind;
 
@@ -70,7 +71,7 @@ fn follow(
             Some(passthrough::start(subscription, earlier, None)?)
         }
     };
-    let ended = operation.run();
+    let ended = operation.when_active(announcing(args.quiet)).run();
     let passed = passing.map_or_else(Passed::default, |it| it.join().unwrap_or_default());
     passed.notes.iter().for_each(|note| output::complain(note));
     let face = Face::from(args);
@@ -80,6 +81,15 @@ fn follow(
         }
         Err(ExecuteError::JoinAbandoned { operation_id }) => Err(left(&operation_id, by.signal())),
         ended => finish(&face, domain.folder(), &ended?, &passed, by.signal()),
+    }
+}
+
+/// Says what had to be moved for the operation, before it runs.
+fn announcing(quiet: bool) -> impl FnOnce(Active) + Send {
+    move |active| {
+        if !quiet {
+            report::host_moved(&active);
+        }
     }
 }
 

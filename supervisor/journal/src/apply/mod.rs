@@ -10,7 +10,7 @@ mod settled;
 use rusqlite::{Connection, Result as SqlResult};
 
 use crate::error::DataError;
-use crate::events::{self, Fact, Subject};
+use crate::events::{self, Fact, OF_DOMAIN, Subject};
 use crate::model::{Adjudication, Change, OperationStatus, Outcome, RunStatus, Stream};
 use crate::rows::RowError;
 
@@ -357,6 +357,13 @@ impl Applier<'_> {
                     original_status: *original_status,
                 };
                 Ok(self.journal(&subject, &fact)?)
+            }
+            Change::NoteHostMoving { group, controllers } => {
+                Ok(self.journal(&OF_DOMAIN, &Fact::HostMoving { group, controllers })?)
+            }
+            Change::NoteHostMoved { group, processes } => {
+                let processes = *processes;
+                Ok(self.journal(&OF_DOMAIN, &Fact::HostMoved { group, processes })?)
             }
         }
     }

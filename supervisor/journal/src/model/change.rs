@@ -101,6 +101,21 @@ pub enum Change {
         /// The operation's status when it answered.
         original_status: OperationStatus,
     },
+    /// Journals `HOST_MOVING`: the processes of a delegated control group are about to be moved, so that it can hand
+    /// controllers to the groups below it.
+    NoteHostMoving {
+        /// The group, as a path.
+        group: String,
+        /// The controllers, with spaces between them.
+        controllers: String,
+    },
+    /// Journals `HOST_MOVED`: they were moved.
+    NoteHostMoved {
+        /// To this group, as a path.
+        group: String,
+        /// How many there were.
+        processes: u32,
+    },
     /// Ends a Run, as `succeeded` only when all of its operations are done and the end of each is
     /// known or decided about; a Run that has the same terminal status already is left alone.
     EndRun {

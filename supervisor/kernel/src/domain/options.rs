@@ -291,6 +291,7 @@ impl DomainOptions {
             ..OpenOptions::default()
         };
         let journal = Journal::open(&folder, &options)?;
+        let groups = Groups::new(journal.domain_id(), &folder);
         let max_bytes = self
             .max_artifact_bytes
             .unwrap_or(DEFAULT_MAX_ARTIFACT_BYTES);
@@ -322,7 +323,7 @@ impl DomainOptions {
             flights: Flights::default(),
             unrecorded: Unrecorded::default(),
             helpers,
-            groups: Groups::default(),
+            groups,
             adopts_orphans: self.adopt_orphans,
             patience: self.patience,
             has_quota: self.max_artifact_bytes.is_some(),

@@ -12,7 +12,8 @@ use xioflow_journal::{Change, Stream, TerminationReason};
 use xioflow_killpoint as killpoint;
 
 use super::admit::millis;
-use super::launch::{Admitted, Gated, bring_to_gate, discard, release, spawn_failure};
+use super::gate::{Gated, bring_to_gate, discard};
+use super::launch::{Admitted, release, spawn_failure};
 use super::record::{as_json, plain_identity, root_identity};
 use super::settle::{Facts, indeterminate, settle};
 use super::supervise::{Ending, Observed, Supervision, supervise};
@@ -126,7 +127,7 @@ fn bring(inner: &Inner, action: &Admitted, control: &Control) -> Result<Gated, N
     let stdin = action.spec.command.stdin.open(None, control, None);
     let stdin =
         stdin.map_err(|_| NotBegun("there is no standard input for it".to_owned(), None))?;
-    let gated = match bring_to_gate(inner, action, stdin.as_ref()).map_err(failed)? {
+    let gated = match bring_to_gate(inner, action, stdin.as_ref(), None).map_err(failed)? {
         Ok(gated) => gated,
         Err(failure) => {
             let failure = spawn_failure(action, &failure);
@@ -174,7 +175,7 @@ fn conclude(
         operation_id: &action.id,
         run_id: action.spec.membership.run_id(),
         ending: &observed.ending,
-        driver: action.spec.command.driver,
+        driver: action.driver,
         early_exit: observed.exit,
         running: observed.running,
         stop: observed.stop.as_ref(),
@@ -186,7 +187,7 @@ fn conclude(
         gaps: observed.gaps,
         duration_ms: None,
     });
-    let may_hold_a_tree = matches!(observed.ending, Ending::Lost(_) | Ending::Adopted { .. });
+    let may_hold_a_tree = matches!(observed.ending, Ending::Lost(_) | Ending::Ended { .. });
     for drain in observed.drains {
         let stream = drain.stream();
         let kept = drain.into_kept();
@@ -263,6 +264,7 @@ fn of_action(admitted: &Admitted, action: &StopAction) -> Admitted {
     };
     Admitted {
         id: admitted.id.clone(),
+        driver: Driver::Reaper,
         fingerprint: String::new(),
         caller: admitted.caller.clone(),
         folder: admitted.folder.clone(),

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::groups::HostMoved;
+
 /// An operation that runs, or one that was joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Active {
@@ -12,6 +14,8 @@ pub struct Active {
     pub run_id: String,
     /// Whether the submission has joined the operation of another one.
     pub joined: bool,
+    /// What had to be moved for the control group that it needs; none where nothing was.
+    pub host_moved: Option<HostMoved>,
 }
 
 /// Who is told, once.

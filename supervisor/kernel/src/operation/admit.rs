@@ -92,8 +92,10 @@ pub(super) fn execute(
         feeds.add(feed);
     }
     settle_stored_max(&mut spec, &inner.leases.budget());
+    let driver = spec.command.driver.resolved(inner.groups.are_offered());
     let admitted = Admitted {
         id,
+        driver,
         fingerprint,
         caller,
         folder,
@@ -118,6 +120,7 @@ fn tell_joined(inner: &Inner, flight: &Flight, spec: &mut Spec) -> Result<(), Ex
             operation_id: spec.id.clone(),
             run_id: flight.run_id.clone(),
             joined: true,
+            host_moved: None,
         });
     }
     Ok(())

@@ -4,44 +4,33 @@
 //! the gate closes when the helper's socket does.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::OFlags;
-use rustix::pipe::{PipeFlags, pipe_with};
-use xioflow_journal::Stream;
+use xioflow_cgroup::Limits;
 use xioflow_killpoint as killpoint;
-use xioflow_protocol::{
-    Containment, Descendants, FEATURE_NICE, FEATURE_PID_NAMESPACE, Identity, Launch,
-    LaunchDescriptor, LaunchFailure, PidNamespace, Reply, Request, Stage,
-};
+use xioflow_protocol::{Descendants, Launch, LaunchFailure, Reply, Request, Stage};
 
-use super::adopt::end_orphans;
-use super::namespace::HeldNamespace;
+use super::gate::{Gated, bring_to_gate, discard};
+use super::group::HeldGroup;
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{Active, DescendantPolicy, Spec};
 use crate::caller::{Caller, Place};
 use crate::control::Control;
-use crate::deadline::{Patience, timespec_until};
 use crate::domain::Inner;
 use crate::driver::Driver;
 use crate::environment::Resolved;
 use crate::error::ExecuteError;
-use crate::helper::{HelperLink, HelperLost, LinkError, Received};
-use crate::output::{Drain, Feeds, StreamLimits, artifact_stem};
+use crate::groups::GroupRefused;
+use crate::helper::{HelperLink, HelperLost, Received};
+use crate::names::errno_text;
+use crate::output::{Feeds, artifact_stem};
 use crate::result::{OperationResult, SpawnFailure};
 use crate::stdin::NotOpened;
 use crate::stop::{HOST_LOSS_GRACE, SURVIVOR_GRACE, StopManner, plan};
-
-/// How long a helper may take to end a child whose gate was closed.
-pub(super) const DISCARD_PATIENCE: Duration = Duration::from_millis(500);
-
-/// How many replies of a helper that went away are looked through for its reason.
-const LAST_REPLIES_MAX: usize = 16;
 
 /// How long processes may outlive the command before they count as survivors, in milliseconds.
 ///
@@ -58,6 +47,8 @@ const RLIM_INFINITY: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) id: String,
+    /// The driver that holds it, or would hold it.
+    pub(super) driver: Driver,
     pub(super) fingerprint: String,
     /// Who asks for it. The variables are in the environment.
     pub(super) caller: Caller,
@@ -76,7 +67,7 @@ pub(super) struct Admitted {
 
 impl Admitted {
     /// The beginning of the names of its files.
-    fn stem(&self) -> String {
+    pub(super) fn stem(&self) -> String {
         let stem = artifact_stem(&self.id);
         match self.is_stop_action {
             true => stop_action_stem(&stem),
@@ -88,17 +79,6 @@ impl Admitted {
 /// The beginning of the names of what belongs to the stop action of an operation. No operation has it for its own.
 pub(crate) fn stop_action_stem(stem: &str) -> String {
     format!("{stem}~stop")
-}
-
-/// A command that waits at its gate.
-#[derive(Debug)]
-pub(super) struct Gated {
-    pub(super) link: HelperLink,
-    pub(super) root: Identity,
-    /// The pid namespace that was made for its tree, where one was asked for.
-    pub(super) namespace: Option<HeldNamespace>,
-    pub(super) root_pidfd: Option<OwnedFd>,
-    pub(super) drains: [Drain; 2],
 }
 
 /// Launches an admitted operation and sees it to its result.
@@ -114,8 +94,6 @@ pub(super) fn launch(
     if let Some(failure) = gone_folder(&admitted.folder) {
         return record::failed_launch(inner, admitted, failure);
     }
-    let group = admitted.spec.command.driver.group();
-    (inner.groups.check(group)).map_err(ExecuteError::GroupRefused)?;
     let stdin = match open_stdin(&mut admitted, control) {
         Ok(stdin) => stdin,
         Err(NotOpened::Failed(error)) => {
@@ -128,10 +106,11 @@ pub(super) fn launch(
         Err(NotOpened::TimedOut) => return record::timed_out_before_launch(inner, admitted),
     };
     inner.make_room();
-    let mut gated = match bring_to_gate(inner, &admitted, stdin.as_ref())? {
+    let mut gated = match bring_in_group(inner, &mut admitted, stdin.as_ref())? {
         Ok(gated) => gated,
         // Not recorded: the same id can be submitted again when the host allows it.
         Err(failure) if failure.stage == Stage::Namespace => return Err(driver_refused(&failure)),
+        Err(failure) if failure.stage == Stage::Group => return Err(group_refused(&failure)),
         Err(failure) => {
             let failure = spawn_failure(&admitted, &failure);
             return record::failed_launch(inner, admitted, failure);
@@ -155,6 +134,7 @@ pub(super) fn launch(
         operation_id: admitted.id.clone(),
         run_id: admitted.spec.membership.run_id().to_owned(),
         joined: false,
+        host_moved: gated.group.as_mut().and_then(HeldGroup::take_moved),
     });
     let released = release(&mut gated.link);
     inner.helpers.refill();
@@ -201,173 +181,30 @@ pub(super) fn release(link: &mut HelperLink) -> Result<Option<LaunchFailure>, He
     Ok(early)
 }
 
-/// Has the command forked and prepared; the inner error is a launch that failed.
-pub(super) fn bring_to_gate(
+/// Has the command forked and prepared in a control group, where it is to have one. Where it need not, one that the
+/// helper cannot use is done without.
+fn bring_in_group(
     inner: &Inner,
-    admitted: &Admitted,
+    admitted: &mut Admitted,
     stdin: Option<&OwnedFd>,
 ) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
-    let stem = admitted.stem();
-    let (stdout, stdout_theirs) = output_pipe()?;
-    let own_stderr = match admitted.spec.command.merges_stderr {
-        true => None,
-        false => Some(output_pipe()?),
-    };
-    let (stderr, stderr_theirs) = own_stderr.unzip();
-    let launch = launch_message(admitted, &stem, stdin.is_none());
-    let mut link = inner.helpers.take()?;
-    for feature in features_needed(&launch) {
-        if let Err(lacking) = link.require(feature, inner.patience.launch) {
-            dismiss(inner, link);
-            return Err(lacking.into());
+    let asked = admitted.spec.command.driver;
+    let limits = Limits::default();
+    let group = HeldGroup::make(inner, asked.group(), &limits)?;
+    let had_group = group.is_some();
+    admitted.driver = asked.resolved(had_group);
+    let gated = bring_to_gate(inner, admitted, stdin, group)?;
+    let may_do_without = had_group && HeldGroup::may_do_without(asked.group(), &limits);
+    match gated {
+        Err(failure) if failure.stage == Stage::Group && may_do_without => {
+            admitted.driver = asked.resolved(false);
+            bring_to_gate(inner, admitted, stdin, None)
         }
-    }
-    let containment = launch.containment;
-    let mut descriptors = [inner.holders.as_fd(); LaunchDescriptor::COUNT];
-    if let Some(stdin) = stdin {
-        descriptors[LaunchDescriptor::Stdin as usize] = stdin.as_fd();
-    }
-    descriptors[LaunchDescriptor::Stdout as usize] = stdout_theirs.as_fd();
-    descriptors[LaunchDescriptor::Stderr as usize] =
-        stderr_theirs.as_ref().unwrap_or(&stdout_theirs).as_fd();
-    let closed = stdin.is_none();
-    let travelling = &descriptors[usize::from(closed)..LaunchDescriptor::Group as usize];
-    let request = Request::Launch(launch);
-    let spawned = link
-        .send_with(&request, travelling)
-        .map_err(|lost| link.last_message(lost))
-        .and_then(|()| await_gate(&mut link, inner.patience.launch))
-        .and_then(|spawned| held_as_asked(spawned, containment));
-    // Our copies would keep the pipes open for ever.
-    drop((stdout_theirs, stderr_theirs));
-    match spawned {
-        Ok(Ok(Spawned { root, namespace })) => {
-            let root_pidfd = link.take_descriptor();
-            let limits = StreamLimits {
-                kept: admitted.spec.max_output_bytes,
-                stored: admitted.spec.stored_bytes_max(),
-            };
-            let drain = |stream, pipe| {
-                Drain::new(stream, pipe, Arc::clone(&inner.artifacts), &stem, limits)
-            };
-            let drains = [
-                drain(Stream::Stdout, Some(stdout)),
-                drain(Stream::Stderr, stderr),
-            ];
-            Ok(Ok(Gated {
-                link,
-                root,
-                namespace: namespace.map(HeldNamespace::hold),
-                root_pidfd,
-                drains,
-            }))
-        }
-        Ok(Err(failure)) => {
-            inner.helpers.retire(link);
-            Ok(Err(failure))
-        }
-        Err(lost) => {
-            dismiss(inner, link);
-            Err(ExecuteError::Helper(LinkError::Lost(lost)))
-        }
+        gated => Ok(gated),
     }
 }
 
-/// Parts from a helper that cannot be trusted and was not told to let anything run.
-fn dismiss(inner: &Inner, mut link: HelperLink) {
-    if inner.adopts_orphans {
-        // The child that stood at the gate comes to this process. That it never was a command is
-        // known; how it ended says nothing.
-        link.make_sure_it_is_gone();
-        end_orphans(0, None);
-    }
-    inner.helpers.dismiss(link);
-}
-
-fn output_pipe() -> Result<(OwnedFd, OwnedFd), ExecuteError> {
-    let failed = |source| ExecuteError::System {
-        act: "make a pipe",
-        source,
-    };
-    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-    // Only our end: the flag belongs to the open file, and the command's end is another one.
-    rustix::fs::fcntl_setfl(&ours, OFlags::RDONLY | OFlags::NONBLOCK)
-        .map_err(|e| failed(e.into()))?;
-    Ok((ours, theirs))
-}
-
-/// The command at its gate, by its helper.
-struct Spawned {
-    root: Identity,
-    namespace: Option<PidNamespace>,
-}
-
-/// What the helper must be able to do beyond the protocol's version.
-fn features_needed(launch: &Launch) -> impl Iterator<Item = &'static str> {
-    let nice = launch.nice.is_some().then_some(FEATURE_NICE);
-    let namespace = match launch.containment {
-        Containment::Subreaper => None,
-        Containment::PidNamespace => Some(FEATURE_PID_NAMESPACE),
-    };
-    nice.into_iter().chain(namespace)
-}
-
-/// A helper that holds the tree in something else than it was asked for is not to be believed.
-fn held_as_asked(
-    spawned: Result<Spawned, LaunchFailure>,
-    asked: Containment,
-) -> Result<Result<Spawned, LaunchFailure>, HelperLost> {
-    match &spawned {
-        Ok(spawned) if spawned.namespace.is_some() == asked.is_subreaper() => Err(
-            HelperLost::OutOfOrder("a command that is not held as it was asked for"),
-        ),
-        _ => Ok(spawned),
-    }
-}
-
-/// Waits until the command stands at its gate, or did not get there.
-fn await_gate(
-    link: &mut HelperLink,
-    patience: Duration,
-) -> Result<Result<Spawned, LaunchFailure>, HelperLost> {
-    let patience = Patience::new(patience);
-    loop {
-        match link.receive()? {
-            Received::Reply(Reply::Spawned {
-                root,
-                namespace,
-                group: _,
-            }) => {
-                return Ok(Ok(Spawned { root, namespace }));
-            }
-            Received::Reply(Reply::LaunchFailed(failure)) => return Ok(Err(failure)),
-            Received::Reply(_) => return Err(HelperLost::OutOfOrder("no launch report")),
-            Received::Nothing => link.wait(&patience)?,
-        }
-    }
-}
-
-/// Closes the gate and lets the helper end its child.
-pub(super) fn discard(inner: &Inner, mut gated: Gated) {
-    let patience = Patience::new(DISCARD_PATIENCE);
-    // Whatever fails here, the gate closes with the socket.
-    let ended = gated.link.send(&Request::Discard).and_then(|()| {
-        loop {
-            match gated.link.receive()? {
-                // The second one: its child has ended by itself, and the two have crossed.
-                Received::Reply(Reply::TreeEmpty(_) | Reply::LaunchFailed(_)) => return Ok(()),
-                Received::Reply(_) => return Err(HelperLost::OutOfOrder("no end of its child")),
-                Received::Nothing => gated.link.wait(&patience)?,
-            }
-        }
-    });
-    match ended {
-        Ok(()) => inner.helpers.retire(gated.link),
-        Err(_) => dismiss(inner, gated.link),
-    }
-}
-
-fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch {
+pub(super) fn launch_message(admitted: &Admitted, stem: &str, stdin_closed: bool) -> Launch {
     let command = &admitted.spec.command;
     let path = admitted.folder.path.clone();
     let bytes = |text: &std::ffi::OsStr| text.as_bytes().to_vec().into();
@@ -446,62 +283,23 @@ fn driver_refused(failure: &LaunchFailure) -> ExecuteError {
     }
 }
 
+/// The host forbids the control group that the command is to be held in.
+fn group_refused(failure: &LaunchFailure) -> ExecuteError {
+    let subject = String::from_utf8_lossy(&failure.subject).into_owned();
+    let what = match subject.is_empty() {
+        true => "entering it was refused".to_owned(),
+        false => format!("{subject} was refused"),
+    };
+    ExecuteError::GroupRefused(GroupRefused {
+        problem: format!("{what}: {}", errno_text(failure.errno)),
+        remedy: Some(
+            "`xioflow doctor` looks which step it is; `--driver reaper` does without".to_owned(),
+        ),
+        of_arbiter: false,
+    })
+}
+
 fn stdin_failure(spec: &Spec, error: &io::Error) -> SpawnFailure {
     let subject = spec.command.stdin.subject();
     SpawnFailure::new("stdin", error.raw_os_error().unwrap_or(0), subject)
-}
-
-impl HelperLink {
-    /// Makes sure that the helper has a feature, which it says in its greeting.
-    fn require(&mut self, feature: &'static str, patience: Duration) -> Result<(), LinkError> {
-        let patience = Patience::new(patience);
-        while self.greeting().is_none() {
-            match self.receive()? {
-                Received::Reply(_) => {
-                    return Err(HelperLost::OutOfOrder("news before its launch").into());
-                }
-                Received::Nothing if self.greeting().is_none() => self.wait(&patience)?,
-                Received::Nothing => {}
-            }
-        }
-        self.check_feature(feature)
-    }
-
-    /// Waits until the helper says something more, unless the patience with it is over. Called when
-    /// what it has said was read: an answer that is there counts however late it is looked at, but
-    /// bytes that are none do not.
-    fn wait(&mut self, patience: &Patience) -> Result<(), HelperLost> {
-        if patience.is_over() {
-            return Err(HelperLost::Silent {
-                waited_ms: patience.length_ms(),
-            });
-        }
-        let wanted = if self.wants_to_write() {
-            PollFlags::IN | PollFlags::OUT
-        } else {
-            PollFlags::IN
-        };
-        let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), wanted)];
-        match poll(&mut polled, timespec_until(patience.until()).as_ref()) {
-            Ok(_) => self.flush().map_err(|lost| self.last_message(lost)),
-            Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(HelperLost::Socket(error.to_string())),
-        }
-    }
-
-    /// What a helper that cannot be told anything more has said before it went.
-    fn last_message(&mut self, lost: HelperLost) -> HelperLost {
-        if lost != HelperLost::Gone {
-            return lost;
-        }
-        // One that only stopped listening may go on talking.
-        for _ in 0..LAST_REPLIES_MAX {
-            match self.receive() {
-                Ok(Received::Reply(_)) => {}
-                Ok(Received::Nothing) => return lost,
-                Err(said) => return said,
-            }
-        }
-        lost
-    }
 }

@@ -9,6 +9,8 @@ mod adopt;
 mod attachment;
 mod builder;
 mod claim;
+mod gate;
+mod group;
 mod handle;
 mod launch;
 mod limits;

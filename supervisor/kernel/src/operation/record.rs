@@ -13,7 +13,8 @@ use xioflow_protocol::Identity;
 
 use super::act::act;
 use super::admit::millis;
-use super::launch::{Admitted, Gated};
+use super::gate::Gated;
+use super::launch::Admitted;
 use super::namespace::HeldNamespace;
 use super::settle::{Facts, apply_spawn_failure, settle};
 use super::supervise::{Ending, Observed};
@@ -106,7 +107,7 @@ pub(super) fn timed_out_before_launch(
 /// The result of an operation of which nothing has run.
 fn blank(admitted: &Admitted) -> OperationResult {
     let mut result = OperationResult::blank(&admitted.id, admitted.spec.membership.run_id());
-    result.driver = Some(admitted.spec.command.driver.resolved(false));
+    result.driver = Some(admitted.driver);
     result.no_new_privs = Some(admitted.spec.command.no_new_privs);
     result.timeout_ms = admitted.spec.timeout.map(millis);
     result.environment = Some(admitted.environment.names.clone());
@@ -136,7 +137,7 @@ pub(super) fn finish(
     let mut result = settle(Facts {
         operation_id: &admitted.id,
         run_id: admitted.spec.membership.run_id(),
-        driver: admitted.spec.command.driver.resolved(false),
+        driver: admitted.driver,
         ending: &observed.ending,
         early_exit: observed.exit,
         running: observed.running,
@@ -208,9 +209,14 @@ pub(super) fn finish(
     if let Some(acted) = acted {
         acted.part(inner, committed.is_ok());
     }
+    if let Some(mut group) = observed.group {
+        if may_hold_somebody(&observed.ending) {
+            group.stays();
+        }
+    }
     match observed.ending {
         // It may hold a tree.
-        Ending::Lost(_) | Ending::Adopted { .. } => inner.helpers.abandon(link),
+        Ending::Lost(_) | Ending::Ended { .. } => inner.helpers.abandon(link),
         // It has its last word to write, and the time that takes.
         _ if committed.is_err() => inner.helpers.abandon(link),
         Ending::Empty(_)
@@ -245,6 +251,16 @@ fn has_run(ending: &Ending) -> bool {
         ending,
         Ending::NotExecuted(_) | Ending::NeverReleased { .. }
     )
+}
+
+/// Whether somebody of the tree may be left in its control group.
+fn may_hold_somebody(ending: &Ending) -> bool {
+    match ending {
+        Ending::Remains(_) | Ending::Lost(_) => true,
+        Ending::Ended { empty, .. } => !empty,
+        Ending::NeverReleased { gone, .. } => !gone,
+        Ending::Empty(_) | Ending::NotExecuted(_) => false,
+    }
 }
 
 /// Commits a result. A Run that its host has ended meanwhile stays as it is, whatever its last operation came
@@ -393,6 +409,7 @@ pub(super) fn root_identity(gated: &Gated, spec: &Spec) -> ProcessIdentity {
         pid_namespace: gated.namespace.as_ref().map(HeldNamespace::record),
         ..plain_identity(&gated.root)
     }
+    .in_group(gated.group.as_ref().map(|group| group.leaf().place()))
 }
 
 pub(super) fn plain_identity(identity: &Identity) -> ProcessIdentity {

@@ -6,7 +6,7 @@ use xioflow_protocol::{
 };
 
 use super::limits::Used;
-use super::supervise::Ending;
+use super::supervise::{Ending, Net};
 use crate::clock::{self, Gaps};
 use crate::driver::Driver;
 use crate::guidance;
@@ -68,9 +68,14 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
             }
         }
         Ending::NeverReleased { lost, gone } => never_released(&mut result, lost, *gone),
-        Ending::Adopted { lost, end, empty } => {
+        Ending::Ended {
+            lost,
+            by,
+            end,
+            empty,
+        } => {
             result.stop = facts.stop.map(|stop| stop_record(stop, end.last_signal));
-            adopted(&mut result, lost, end, *empty);
+            ended_here(&mut result, (lost, *by), end, *empty);
             if !facts.running && end.exit == AT_GATE {
                 forget_exit(&mut result, lost);
             }
@@ -127,7 +132,12 @@ fn never_released(result: &mut OperationResult, lost: &HelperLost, gone: bool) {
     ));
 }
 
-fn adopted(result: &mut OperationResult, lost: &HelperLost, end: &TreeEnd, empty: bool) {
+fn ended_here(
+    result: &mut OperationResult,
+    (lost, by): (&HelperLost, Net),
+    end: &TreeEnd,
+    empty: bool,
+) {
     let cause = if empty {
         Cause::HelperLost
     } else {
@@ -138,15 +148,16 @@ fn adopted(result: &mut OperationResult, lost: &HelperLost, end: &TreeEnd, empty
     result.cpu_time_ms = None;
     result.peak_memory_bytes = None;
     result.usage_source = None;
-    let fate = match result.driver {
-        Some(Driver::PidNamespace) if empty => {
-            // Who else was ended by that was not seen.
-            result.tree_settlement = Some(TreeSettlement::Reaped);
-            result.residual_processes_reaped = true;
-            "the kernel has ended what it held, with its pid namespace"
-        }
-        _ => "what it held was adopted and ended",
+    let fate = match by {
+        Net::Adoption => "what it held was adopted and ended",
+        Net::PidNamespace => "the kernel has ended what it held, with its pid namespace",
+        Net::ControlGroup => "the kernel has ended what it held, all that was in its control group",
     };
+    if by != Net::Adoption {
+        // Who else was ended by that was not seen.
+        result.tree_settlement = Some(TreeSettlement::Reaped);
+        result.residual_processes_reaped = true;
+    }
     result
         .reason
         .get_or_insert_with(|| format!("{lost}; {fate}"));
@@ -192,7 +203,11 @@ fn not_executed(result: &mut OperationResult, failure: &LaunchFailure) {
 
 fn apply_end(result: &mut OperationResult, end: &TreeEnd) {
     apply_exit(result, end.exit);
-    result.scope = result.tree_scope();
+    result.scope = match result.tree_scope() {
+        // What its group says could not be read: then it rests on the helper's children alone.
+        Scope::ContainmentCgroup if end.group_empty.is_none() => Scope::SubreaperTree,
+        scope => scope,
+    };
     result.survivors = end.survivors.iter().map(survivor_record).collect();
     result.survivors_total = end.survivors_total;
     // Those that were waited for, or ended before the first signal, ended by themselves.

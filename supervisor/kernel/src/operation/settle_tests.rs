@@ -175,7 +175,8 @@ fn survivors_that_ended_by_themselves_were_not_reaped() {
 
 #[test]
 fn an_adopted_tree_is_a_failure_that_is_proven() {
-    let ending = Ending::Adopted {
+    let ending = Ending::Ended {
+        by: Net::Adoption,
         lost: HelperLost::Gone,
         end: end(OK, Some(9), Vec::new()),
         empty: true,
@@ -192,7 +193,8 @@ fn an_adopted_tree_is_a_failure_that_is_proven() {
 
 #[test]
 fn a_child_that_ended_at_its_gate_is_no_command_that_exited() {
-    let exits = |code| Ending::Adopted {
+    let exits = |code| Ending::Ended {
+        by: Net::Adoption,
         lost: HelperLost::Gone,
         end: end(Some(Exit::Exited { code }), Some(9), Vec::new()),
         empty: true,

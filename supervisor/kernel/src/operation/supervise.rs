@@ -3,6 +3,7 @@
 //! It only observes and asks; what the observations mean is decided in `settle`.
 
 mod pausing;
+mod lost;
 mod ready;
 mod watching;
 
@@ -10,26 +11,27 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Signal, pidfd_send_signal};
 use xioflow_journal::{Change, Stream, TerminationReason};
-use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd, Usage};
+use xioflow_protocol::{Exit, LaunchFailure, Request, StopPlan, TreeEnd};
 
 use super::DescendantPolicy;
-use super::adopt::end_orphans;
-use super::launch::{Admitted, DISCARD_PATIENCE, Gated, SETTLE_MS};
+use super::gate::Gated;
+use super::group::HeldGroup;
+use super::launch::{Admitted, SETTLE_MS};
 use super::limits::{Used, Watch};
 use super::namespace::HeldNamespace;
 use super::told::{News, Told};
 use crate::clock::Gaps;
 use crate::control::{Control, Wish};
-use crate::deadline::{Patience, bell, earlier, timespec_until};
+use crate::deadline::{Patience, bell, earlier};
 use crate::delegation::{Seen, look_at_tree};
 use crate::domain::Inner;
 use crate::helper::{HelperLink, HelperLost, Received};
 use crate::output::{Drain, Feeds, OutputOrder};
 use crate::stop::{SURVIVOR_GRACE, StopManner, StopRequest};
 use pausing::Stand;
+
+pub(super) use lost::Net;
 
 /// How long an operation runs before the command's own end is watched for beside its helper's
 /// report. It only matters when the helper has been stopped; for a short command it would be one
@@ -56,6 +58,8 @@ const REPLIES_PER_TURN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Observed {
     pub(super) link: HelperLink,
+    /// Its control group, where it has one, with whoever could not be ended.
+    pub(super) group: Option<HeldGroup>,
     pub(super) drains: [Drain; 2],
     /// Whether the program was executed, as far as the helper said.
     pub(super) running: bool,
@@ -96,11 +100,12 @@ pub(super) enum Ending {
     },
     /// Its helper is gone, or can no longer be trusted.
     Lost(HelperLost),
-    /// Its helper is gone; what it held came to this process and was ended here, or by the kernel with its
-    /// pid namespace.
-    Adopted {
+    /// Its helper is gone, and this process has ended what it held.
+    Ended {
         /// What happened to the helper.
         lost: HelperLost,
+        /// In what it was found.
+        by: Net,
         /// What became of the tree.
         end: TreeEnd,
         /// Whether nothing of it is left.
@@ -119,6 +124,7 @@ pub(super) struct Supervision<'a> {
     root: u32,
     root_pidfd: Option<OwnedFd>,
     namespace: Option<HeldNamespace>,
+    group: Option<HeldGroup>,
     drains: [Drain; 2],
     control: &'a Control,
     feeds: &'a Feeds,
@@ -172,6 +178,7 @@ impl<'a> Supervision<'a> {
             root: gated.root.pid,
             root_pidfd: gated.root_pidfd,
             namespace: gated.namespace,
+            group: gated.group,
             drains: gated.drains,
             control,
             feeds,
@@ -489,13 +496,6 @@ impl<'a> Supervision<'a> {
         }
     }
 
-    fn kill_root(&self) {
-        if let Some(pidfd) = &self.root_pidfd {
-            // It may have ended already (ESRCH), which is as good.
-            pidfd_send_signal(pidfd, Signal::KILL).ok();
-        }
-    }
-
     /// False when there is nothing more to wait for.
     fn check_clock(&mut self) -> bool {
         let now = Instant::now();
@@ -554,6 +554,7 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
     }
     Observed {
         link: supervision.link,
+        group: supervision.group,
         drains: supervision.drains,
         running: supervision.told.running(),
         exit: supervision.told.exit(),

@@ -23,6 +23,7 @@ use super::request::{RemoteOutput, millis, prepare};
 use crate::caller::Caller;
 use crate::control::{Control, Wish};
 use crate::error::{ArbiterError, ExecuteError};
+use crate::groups::HostMoved;
 use crate::operation::{Active, Spec, WhenActive, check_spec, stored_result};
 use crate::result::OperationResult;
 
@@ -232,6 +233,10 @@ impl Remote<'_> {
             operation_id: accepted.operation_id,
             run_id: accepted.run_id,
             joined: accepted.joined,
+            host_moved: accepted.host_moved.map(|moved| HostMoved {
+                processes: moved.processes,
+                to: moved.to.0.into(),
+            }),
         });
     }
 

@@ -40,15 +40,20 @@ pub(super) fn run(operation: OperationBuilder, args: &RunArgs) -> Result<Code, F
     let (told, first) = mpsc::channel();
     submit(operation.detached(true), told)?;
     match first.recv() {
-        Ok(First::Active(active)) => announce(
-            args,
-            &Detached {
-                operation_id: &active.operation_id,
-                run_id: &active.run_id,
-                joined: active.joined,
-                replayed: false,
-            },
-        ),
+        Ok(First::Active(active)) => {
+            if !args.quiet {
+                report::host_moved(&active);
+            }
+            announce(
+                args,
+                &Detached {
+                    operation_id: &active.operation_id,
+                    run_id: &active.run_id,
+                    joined: active.joined,
+                    replayed: false,
+                },
+            )
+        }
         Ok(First::Over(ended)) => over(args, &(*ended)?, &by),
         // The submitting thread says one or the other, unless it has panicked.
         Err(mpsc::RecvError) => Err(Failure::new(

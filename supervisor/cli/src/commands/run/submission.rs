@@ -154,17 +154,12 @@ fn stdin(from: &OsStr) -> Result<Stdin, Failure> {
 /// before anything is recorded.
 pub(super) fn refuse_what_is_not_there(args: &RunArgs) -> Result<(), Failure> {
     args.limits.asked()?;
-    let driver = driver(args)?;
-    let groups = [("--driver cgroup", driver == Driver::Cgroup)];
-    let others = [
+    let asked = [
         ("--confine", args.confine.is_some(), "confinement"),
         ("--write", !args.write.is_empty(), "confinement"),
-    ];
-    let asked = groups
-        .into_iter()
-        .map(|(flag, asked)| (flag, asked, "control groups"))
-        .chain(others)
-        .find(|(_, asked, _)| *asked);
+    ]
+    .into_iter()
+    .find(|(_, asked, _)| *asked);
     match asked {
         None => Ok(()),
         Some((flag, _, needs)) => {
