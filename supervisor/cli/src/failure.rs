@@ -306,8 +306,8 @@ impl From<ExecuteError> for Failure {
             }
             ExecuteError::GroupRefused(refusal) => {
                 let failure = Self::of(kind::GROUP_REFUSED, Code::Unavailable, &error);
-                match &refusal.remedy {
-                    Some(remedy) => failure.hint(remedy),
+                match arbiter::group_hint(refusal) {
+                    Some(hint) => failure.hint(hint),
                     None => failure,
                 }
             }

@@ -81,7 +81,7 @@ pub(crate) struct Groups {
 #[derive(Debug, Clone)]
 enum Looked {
     Found {
-        root: Root,
+        root: Box<Root>,
         /// Made with the first leaf.
         domain: Option<DomainGroup>,
     },
@@ -109,7 +109,7 @@ impl Groups {
     /// The delegated root of this process.
     pub(crate) fn root(&self) -> Result<Root, GroupRefused> {
         match self.looked().get_or_insert_with(look) {
-            Looked::Found { root, .. } => Ok(root.clone()),
+            Looked::Found { root, .. } => Ok(root.as_ref().clone()),
             Looked::Refused(refused) => Err(refused.clone()),
         }
     }
@@ -209,7 +209,10 @@ impl Groups {
 
 fn look() -> Looked {
     match Root::find() {
-        Ok(root) => Looked::Found { root, domain: None },
+        Ok(root) => Looked::Found {
+            root: Box::new(root),
+            domain: None,
+        },
         Err(unavailable) => Looked::Refused(unavailable.into()),
     }
 }

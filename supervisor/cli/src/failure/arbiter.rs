@@ -2,7 +2,7 @@
 
 use xioflow_arbiter::ServeError;
 use xioflow_client::{CallError, ConnectError, StartError};
-use xioflow_kernel::{ArbiterError, NotActive, PauseError};
+use xioflow_kernel::{ArbiterError, GroupRefused, NOT_UNDERSTOOD, NotActive, PauseError};
 use xioflow_rpc::refusal::{Fault, kind};
 use xioflow_rpc::start::StartFault;
 
@@ -32,6 +32,7 @@ fn code_of(kind: &str) -> Code {
         kind::OPERATION_ID_CONFLICT => Code::IdConflict,
         kind::RECOVERY_REQUIRED | kind::STILL_ALIVE | kind::CANNOT_TELL => Code::Indeterminate,
         kind::JOIN_ABANDONED => Code::Command(130),
+        NOT_UNDERSTOOD => Code::Unavailable,
         _ => Code::Internal,
     }
 }
@@ -72,6 +73,19 @@ impl Failure {
             ArbiterError::Connection(_) => Self::of("arbiter_unreachable", Code::Internal, error)
                 .hint("--no-arbiter runs a command without one"),
         }
+    }
+}
+
+/// What to do about a control group that cannot be had. Where the arbiter has none and this program could have one, it
+/// is in the wrong place.
+pub(super) fn group_hint(refusal: &GroupRefused) -> Option<String> {
+    match refusal.of_arbiter && xioflow_cgroup::Root::find().is_ok() {
+        true => Some(
+            "the control group of this program is delegated, and the arbiter was started outside of it: `xioflow shutdown` \
+             ends that, and the next command starts one in here"
+                .to_owned(),
+        ),
+        false => refusal.remedy.clone(),
     }
 }
 

@@ -61,7 +61,7 @@ pub struct Attachment {
 enum Followed {
     Here(Here),
     /// By an arbiter.
-    There(RemoteAttachment),
+    There(Box<RemoteAttachment>),
 }
 
 /// What is known of an operation of this process. It is left when this is dropped.
@@ -89,7 +89,7 @@ impl Attachment {
                 let (pipe, frames) = frames().map_err(system("make a pipe for the output"))?;
                 let there = RemoteAttachment::new(attached, operation_id, &pipe)?;
                 let subscription = Subscription::of_frames(frames, Arc::clone(&control));
-                (Followed::There(there), subscription)
+                (Followed::There(Box::new(there)), subscription)
             }
         };
         Ok(Self {

@@ -122,9 +122,9 @@ impl HeldGroup {
         ended.unwrap_or(false)
     }
 
-    /// Leaves it where it is, with whoever may be in it.
-    pub(super) fn stays(&mut self) {
-        self.stays = true;
+    /// Parts from it: it is removed, or stays with whoever may be in it.
+    pub(super) fn part(mut self, may_hold_somebody: bool) {
+        self.stays = may_hold_somebody;
     }
 
     /// Removes it. One that cannot be removed stays, and is found when the domain is next opened.

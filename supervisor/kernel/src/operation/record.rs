@@ -209,10 +209,8 @@ pub(super) fn finish(
     if let Some(acted) = acted {
         acted.part(inner, committed.is_ok());
     }
-    if let Some(mut group) = observed.group {
-        if may_hold_somebody(&observed.ending) {
-            group.stays();
-        }
+    if let Some(group) = observed.group {
+        group.part(may_hold_somebody(&observed.ending));
     }
     match observed.ending {
         // It may hold a tree.

@@ -2,8 +2,8 @@
 //!
 //! It only observes and asks; what the observations mean is decided in `settle`.
 
-mod pausing;
 mod lost;
+mod pausing;
 mod ready;
 mod watching;
 
@@ -434,58 +434,6 @@ impl<'a> Supervision<'a> {
             Some(_) => self.drain_timeout.clamp(DRAIN_MIN, DRAIN_AFTER_STOP_MAX),
         };
         self.drain_until = Instant::now().checked_add(patience);
-    }
-
-    /// The helper is gone. The command itself is killed through its pidfd, which cannot mean
-    /// another process. The rest of the tree comes to this process if it adopts orphans, or ends with
-    /// its pid namespace; else nothing can be said of it.
-    fn lose(&mut self, lost: HelperLost) {
-        self.kill_root();
-        let mut ended = None;
-        if self.inner.adopts_orphans {
-            self.link.make_sure_it_is_gone();
-            ended = end_orphans(self.root, self.told.exit());
-        }
-        // What else has come up may be of others.
-        let by_namespace = self.end_namespace(ended.as_ref().and_then(|(end, _)| end.exit));
-        let ending = match by_namespace.or(ended) {
-            Some((end, empty)) => Ending::Adopted { lost, end, empty },
-            None => Ending::Lost(lost),
-        };
-        self.end(ending);
-    }
-
-    /// Ends the tree with its pid namespace, where it has one that ends. Who was in it is not seen.
-    fn end_namespace(&mut self, exit: Option<Exit>) -> Option<(TreeEnd, bool)> {
-        let namespace = self.namespace.as_ref()?;
-        // It waits for the command, without whose end that of the namespace would not come.
-        self.link.make_sure_it_is_gone();
-        let end = TreeEnd {
-            exit: exit.or(self.told.exit()),
-            survivors: Vec::new(),
-            survivors_total: 0,
-            usage: Usage::default(),
-            last_signal: Some(Signal::KILL.as_raw()),
-            group_empty: None,
-        };
-        namespace.end().then_some((end, true))
-    }
-
-    /// The helper was gone before it could be told to open the gate. There is one process then, the
-    /// one that stands there, and it never was the command.
-    fn never_released(&mut self, lost: HelperLost) {
-        self.kill_root();
-        let mut gone = false;
-        if let Some(pidfd) = &self.root_pidfd {
-            let until = Instant::now().checked_add(DISCARD_PATIENCE);
-            let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
-            gone = poll(&mut polled, timespec_until(until).as_ref()) == Ok(1);
-        }
-        if self.inner.adopts_orphans {
-            self.link.make_sure_it_is_gone();
-            gone |= end_orphans(self.root, None).is_some_and(|(_, empty)| empty);
-        }
-        self.end(Ending::NeverReleased { lost, gone });
     }
 
     /// The tree is gone, so what it printed is in the pipes: never more than one turn reads, and then

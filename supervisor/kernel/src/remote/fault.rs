@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use xioflow_journal::{OperationStatus, Outcome, RunStatus};
-use xioflow_rpc::refusal::{Fault, kind};
+use xioflow_rpc::refusal::{Fault, code, kind};
 
 use crate::adjudication::AdjudicateError;
 use crate::error::{ArbiterError, ExecuteError, NotActive, RunError};
@@ -16,6 +16,10 @@ use crate::leases::{Amount, Scarcity, Shortage};
 use crate::pause::PauseError;
 use crate::prune::PruneError;
 use crate::result::OperationResult;
+
+/// The kind of [`ArbiterError::Refused`] where the arbiter is of a build that does not know what it was asked for: no
+/// arbiter says that of itself.
+pub const NOT_UNDERSTOOD: &str = "not_understood";
 
 /// What a refusal is about.
 struct Subject(Map<String, Value>);
@@ -49,6 +53,17 @@ impl From<Fault> for ArbiterError {
     fn from(fault: Fault) -> Self {
         let message = fault.message;
         match fault.data {
+            // This build makes no parameters that its own arbiter would not understand.
+            None if fault.code == code::INVALID_PARAMS => Self::Refused {
+                kind: NOT_UNDERSTOOD.to_owned(),
+                message: "the arbiter of this domain is of another build, and does not know what it was asked for; nothing ran"
+                    .to_owned(),
+                causes: vec![message],
+                hint: Some(
+                    "`xioflow shutdown` ends it when nothing runs in it; the next command starts one of this build"
+                        .to_owned(),
+                ),
+            },
             Some(data) => Self::Refused {
                 kind: data.kind,
                 message,

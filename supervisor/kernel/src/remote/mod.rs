@@ -31,6 +31,7 @@ use crate::error::{ArbiterError, DomainError};
 
 pub(crate) use attach::RemoteAttachment;
 pub(crate) use execute::execute;
+pub use fault::NOT_UNDERSTOOD;
 pub(crate) use frames::{Frames, frames};
 pub(crate) use request::RemoteOutput;
 

@@ -44,6 +44,7 @@ fn it_is_told_once_when_it_is_on_record_and_has_not_run() {
         operation_id: "told".to_owned(),
         run_id: result.run_id,
         joined: false,
+        host_moved: None,
     };
     assert_eq!(told, [(active, "active".to_owned(), false)]);
     assert_eq!(times_run(&stage), 1);

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::Supervision;
-use crate::operation::launch::Gated;
+use crate::operation::gate::Gated;
 use crate::operation::limits::Tree;
 use crate::operation::namespace::HeldNamespace;
 
