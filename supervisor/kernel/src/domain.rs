@@ -28,7 +28,7 @@ use crate::helper::{HelperPatience, Helpers};
 use crate::operation::{Attachment, Membership, OperationBuilder};
 use crate::output::{ArtifactBytes, Artifacts, OutputError, OutputReader};
 use crate::prune::{PruneError, PruneOptions, Pruned};
-use crate::recovery::Decision;
+use crate::recovery::{Decision, SweptGroup};
 use crate::remote::{ArbiterInfo, Attached};
 use crate::result::OperationResult;
 use crate::run::{RunHandle, TaskHandle, new_run, new_task};
@@ -47,6 +47,7 @@ pub use options::DomainOptions;
 pub struct Domain {
     backend: Backend,
     recovered: Vec<Decision>,
+    swept: Vec<SweptGroup>,
 }
 
 /// What the operations of a domain share. The fields are dropped in this order: the journal is
@@ -135,6 +136,7 @@ impl Domain {
         Ok(Self {
             backend: Backend::Attached(Arc::new(attached)),
             recovered,
+            swept: Vec::new(),
         })
     }
 
@@ -419,6 +421,13 @@ impl Domain {
     #[must_use]
     pub fn recovered(&self) -> &[Decision] {
         &self.recovered
+    }
+
+    /// Control groups in the domain's own one that belonged to no operation when this process opened it, and what
+    /// became of them. An arbiter does not say.
+    #[must_use]
+    pub fn swept_groups(&self) -> &[SweptGroup] {
+        &self.swept
     }
 
     /// What was settled when the domain's owner took it over: that is [`Domain::recovered`] of this process, or what

@@ -123,6 +123,12 @@ impl Groups {
             .is_ok_and(|root| is_real_root(&root) == Some(false))
     }
 
+    /// The group of the domain as it is now; `None` where there is none, or where it cannot be looked at.
+    pub(crate) fn existing(&self) -> Option<DomainGroup> {
+        let root = self.root().ok()?;
+        root.find_domain(self.name.clone()).ok()?
+    }
+
     /// Makes a leaf with these limits. Their controllers were handed down before ([`Self::hand_down`]).
     pub(crate) fn leaf(&self, limits: &Limits) -> Result<Leaf, GroupRefused> {
         self.try_twice(|domain| {

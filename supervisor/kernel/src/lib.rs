@@ -144,7 +144,7 @@ pub use pause::{PauseError, Standing};
 pub use prune::{
     KeptFiles, Need, Obstacle, PruneError, PruneOptions, Pruned, PrunedFile, Tally, prune_preview,
 };
-pub use recovery::{Decision, First, LeasesAre, Verdict, preview as preview_recovery};
+pub use recovery::{Decision, First, LeasesAre, SweptGroup, Verdict, preview as preview_recovery};
 pub use remote::{Arbiter, ArbiterInfo, NOT_UNDERSTOOD};
 pub use result::{
     EnvironmentNames, Evidence, OperationResult, PipeHolder, ProcessIdentity, ProcessNamespaces,

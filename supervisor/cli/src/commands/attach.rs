@@ -23,7 +23,7 @@ pub(crate) fn run(cli: &Cli, args: &AttachArgs) -> Result<Code, Failure> {
     }
     // What its owner has left is settled by the arbiter that is started.
     let domain = arbiter::open(&folder)?;
-    report::recovered(domain.recovered(), args.quiet);
+    report::recovered(&domain, args.quiet);
     match domain.attach(&args.operation) {
         Ok(attachment) => follow(&domain, attachment, args),
         Err(error @ NotActive::AlreadyCompleted { .. }) => match from_record(&folder, args)? {

@@ -26,7 +26,7 @@ pub(super) fn report(
         let id = shell::word(operation_id);
         error.hint(format!("`xioflow attach {id}` tries again"))
     })?;
-    report::recovered(domain.recovered(), face.quiet);
+    report::recovered(&domain, face.quiet);
     let reader = Reader::open(folder)?;
     let Some(operation) = reader.operation(operation_id)? else {
         let message =

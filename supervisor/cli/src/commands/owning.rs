@@ -16,6 +16,6 @@ pub(super) fn open(folder: &Path) -> Result<Domain, Failure> {
         .warm_helpers(0)
         .arbiter(Arbiter::Attach);
     let domain = options.open(folder)?;
-    report::recovered(domain.recovered(), false);
+    report::recovered(&domain, false);
     Ok(domain)
 }

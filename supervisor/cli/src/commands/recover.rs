@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use xioflow_kernel::journal::{OwnerState, Query, Reader};
 use xioflow_kernel::{
-    Arbiter, Decision, DomainOptions, First, LeasesAre, Verdict, preview_recovery,
+    Arbiter, Decision, DomainOptions, First, LeasesAre, SweptGroup, Verdict, preview_recovery,
 };
 
 use super::report;
@@ -49,6 +49,8 @@ struct Recovery {
     /// Who owns it beside this program.
     owner: OwnerView,
     decisions: Vec<Decision>,
+    /// Control groups that belonged to no operation, and what became of them; told by who has swept them only.
+    swept_groups: Vec<SweptGroup>,
     /// Operations that wait for a person, these and earlier ones; the first 1000.
     waiting: Vec<Waiting>,
     /// All of them. In a preview also those that would wait, which are among the decisions.
@@ -69,7 +71,11 @@ pub(crate) fn run(cli: &Cli, args: &RecoverArgs) -> Result<Code, Failure> {
     let folder = domain::locate(cli.domain())?;
     // Nothing is made where there is no domain.
     let reader = Reader::open(&folder)?;
-    let (source, decisions) = match args.dry_run {
+    let Settled {
+        source,
+        decisions,
+        swept_groups,
+    } = match args.dry_run {
         true => foresee(&folder, &reader)?,
         false => settle(&folder, args)?,
     };
@@ -83,6 +89,7 @@ pub(crate) fn run(cli: &Cli, args: &RecoverArgs) -> Result<Code, Failure> {
         source,
         owner: reader.owner_state().into(),
         decisions,
+        swept_groups,
         waiting,
         waiting_total: recorded + foreseen,
     };
@@ -102,25 +109,48 @@ fn is_kept(decision: &Decision) -> bool {
     decision.leases == LeasesAre::Kept
 }
 
+/// What was decided, or would be.
+struct Settled {
+    source: Source,
+    decisions: Vec<Decision>,
+    swept_groups: Vec<SweptGroup>,
+}
+
+impl Settled {
+    fn told(source: Source, decisions: Vec<Decision>) -> Self {
+        Self {
+            source,
+            decisions,
+            swept_groups: Vec::new(),
+        }
+    }
+}
+
 /// What would be decided. What an owner has in flight is no work of recovery.
-fn foresee(folder: &Path, reader: &Reader) -> Result<(Source, Vec<Decision>), Failure> {
+fn foresee(folder: &Path, reader: &Reader) -> Result<Settled, Failure> {
     if let OwnerState::Held { .. } = reader.owner_state() {
         return reported(folder);
     }
-    Ok((Source::Preview, preview_recovery(reader, folder)?))
+    Ok(Settled::told(
+        Source::Preview,
+        preview_recovery(reader, folder)?,
+    ))
 }
 
 /// Takes the domain for a moment: what there is to settle is settled by that.
-fn settle(folder: &Path, args: &RecoverArgs) -> Result<(Source, Vec<Decision>), Failure> {
+fn settle(folder: &Path, args: &RecoverArgs) -> Result<Settled, Failure> {
     if let Some(domain) = arbiter::attached(folder)? {
-        return Ok((Source::LastReport, domain.last_report()?));
+        return Ok(Settled::told(Source::LastReport, domain.last_report()?));
     }
     let options = DomainOptions::default()
         .warm_helpers(0)
         .arbiter(Arbiter::Never)
         .wait(args.wait);
     match options.open(folder) {
-        Ok(domain) => Ok((Source::Recovered, domain.recovered().to_vec())),
+        Ok(domain) => Ok(Settled {
+            swept_groups: domain.swept_groups().to_vec(),
+            ..Settled::told(Source::Recovered, domain.recovered().to_vec())
+        }),
         Err(error) => {
             let failure = Failure::from(error);
             match failure.kind() {
@@ -132,10 +162,10 @@ fn settle(folder: &Path, args: &RecoverArgs) -> Result<(Source, Vec<Decision>), 
 }
 
 /// What the present owner says.
-fn reported(folder: &Path) -> Result<(Source, Vec<Decision>), Failure> {
+fn reported(folder: &Path) -> Result<Settled, Failure> {
     match arbiter::attached(folder)? {
-        Some(domain) => Ok((Source::LastReport, domain.last_report()?)),
-        None => Ok((Source::OwnedElsewhere, Vec::new())),
+        Some(domain) => Ok(Settled::told(Source::LastReport, domain.last_report()?)),
+        None => Ok(Settled::told(Source::OwnedElsewhere, Vec::new())),
     }
 }
 
@@ -168,6 +198,9 @@ fn text(recovery: &Recovery) -> String {
     let mut text = heading(recovery);
     for decision in &recovery.decisions {
         text += &block(decision, recovery.source == Source::Preview);
+    }
+    for group in &recovery.swept_groups {
+        writeln!(text, "\n{}", report::swept_as(group)).ok();
     }
     for waiting in &recovery.waiting {
         text += &waits(waiting);

@@ -4,21 +4,30 @@
 mod delegated;
 mod limits;
 mod stop_action;
+mod swept;
 
 use std::fmt::Write as _;
 
 use xioflow_kernel::journal::{Adjudication, Outcome, TerminationReason};
-use xioflow_kernel::{Active, Decision, LeasesAre, OperationResult, SurvivorRecord, Verdict};
+use xioflow_kernel::{
+    Active, Decision, Domain, LeasesAre, OperationResult, SurvivorRecord, Verdict,
+};
 
 use crate::exit::Code;
 use crate::output;
+
+pub(super) use swept::swept_as;
 
 /// Survivors named in one line, and settled operations in one block.
 const NAMED_MAX: usize = 5;
 
 /// Says what was settled of an earlier owner's work. It may be that of others, and much of it: what needs
 /// somebody is told whole, of the rest the first few.
-pub(crate) fn recovered(decisions: &[Decision], quiet: bool) {
+pub(crate) fn recovered(domain: &Domain, quiet: bool) {
+    let (decisions, swept) = (domain.recovered(), domain.swept_groups());
+    for group in swept.iter().filter(|it| !quiet || !it.removed) {
+        output::complain(&swept_as(group));
+    }
     let needs_somebody = |decision: &&Decision| decision.leases == LeasesAre::Kept;
     let (isolated, settled): (Vec<_>, Vec<_>) = decisions.iter().partition(needs_somebody);
     for decision in isolated {

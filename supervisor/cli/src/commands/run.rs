@@ -44,7 +44,7 @@ pub(crate) fn run(cli: &Cli, args: &RunArgs) -> Result<Code, Failure> {
 
 fn submit(folder: &Path, command: Command, args: &RunArgs) -> Result<Code, Failure> {
     let domain = open(folder, args)?;
-    report::recovered(domain.recovered(), args.quiet);
+    report::recovered(&domain, args.quiet);
     let operation = submission::operation(&domain, command, args)?;
     if args.detach {
         return detach::run(operation, args);
@@ -124,6 +124,6 @@ fn open(folder: &Path, args: &RunArgs) -> Result<Domain, Failure> {
             return Ok(owned);
         }
         // Given up again at once, to the arbiter that is started now. Somebody may come before it.
-        report::recovered(owned.recovered(), args.quiet);
+        report::recovered(&owned, args.quiet);
     }
 }

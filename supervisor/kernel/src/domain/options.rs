@@ -21,7 +21,7 @@ use crate::observe;
 use crate::operation::recorded_share;
 use crate::output::{Artifacts, DEFAULT_MAX_ARTIFACT_BYTES};
 use crate::prune;
-use crate::recovery;
+use crate::recovery::{self, Recovered};
 use crate::remote::{self, Arbiter, Attached};
 use crate::unrecorded::Unrecorded;
 
@@ -297,14 +297,14 @@ impl DomainOptions {
             .unwrap_or(DEFAULT_MAX_ARTIFACT_BYTES);
         let artifacts = open_artifacts(folder.join("artifacts"), max_bytes)?;
         let (holders, holders_path) = open_holders(folder.join("holders"))?;
-        let recovered =
-            recovery::recover(&journal, &artifacts, &holders_path).map_err(|source| {
+        let Recovered { decisions, swept } =
+            recovery::recover(&journal, &artifacts, &holders_path, &groups).map_err(|source| {
                 DomainError::Recovery {
                     path: folder.clone(),
                     source: Box::new(source),
                 }
             })?;
-        prune::finish_interrupted(&journal, &artifacts, &recovered).map_err(|source| {
+        prune::finish_interrupted(&journal, &artifacts, &decisions).map_err(|source| {
             DomainError::Recovery {
                 path: folder.clone(),
                 source: Box::new(source.into()),
@@ -332,7 +332,8 @@ impl DomainOptions {
         };
         Ok(Domain {
             backend: Backend::Own(Arc::new(inner)),
-            recovered,
+            recovered: decisions,
+            swept,
         })
     }
 }

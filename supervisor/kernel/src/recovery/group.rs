@@ -88,7 +88,7 @@ pub(super) fn end_leaves(unfinished: &mut [&mut Unfinished]) {
         for (it, ending) in some.iter_mut().zip(ending) {
             it.leaf_was_ended = true;
             if let Some(ending) = ending {
-                it.stopped = ending.finish(until);
+                (_, it.stopped) = ending.finish(until);
             }
             it.look();
         }
@@ -96,7 +96,7 @@ pub(super) fn end_leaves(unfinished: &mut [&mut Unfinished]) {
 }
 
 /// The end of one group, which the kernel was told.
-struct Ending {
+pub(super) struct Ending {
     leaf: xioflow_cgroup::Leaf,
     members: Vec<u32>,
     is_refused: bool,
@@ -104,7 +104,7 @@ struct Ending {
 
 impl Ending {
     /// One write ends all of them, also those who are frozen or whom another user owns.
-    fn begin(leaf: xioflow_cgroup::Leaf) -> Self {
+    pub(super) fn begin(leaf: xioflow_cgroup::Leaf) -> Self {
         let members = leaf.processes().unwrap_or_default();
         killpoint::pass(|| "recovery:before-group-kill");
         let is_refused = leaf.kill().is_err();
@@ -117,7 +117,7 @@ impl Ending {
     }
 
     /// Waits until nobody is left or the time is over.
-    fn finish(self, until: Instant) -> Stopped {
+    pub(super) fn finish(self, until: Instant) -> (xioflow_cgroup::Leaf, Stopped) {
         let within = until.saturating_duration_since(Instant::now());
         let is_over = self.leaf.wait_empty(within).unwrap_or(false);
         let left = match is_over {
@@ -133,7 +133,7 @@ impl Ending {
             false => self.members,
         };
         signalled.truncate(PROCESS_NOTES_MAX);
-        Stopped {
+        let stopped = Stopped {
             signalled,
             left: left
                 .into_iter()
@@ -142,7 +142,8 @@ impl Ending {
                 .collect(),
             is_of_group: !is_over,
             ..Stopped::NOTHING
-        }
+        };
+        (self.leaf, stopped)
     }
 }
 

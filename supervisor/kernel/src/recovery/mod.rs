@@ -27,6 +27,7 @@ mod runs;
 mod settle;
 mod stop;
 mod stop_action;
+mod sweep;
 mod tell;
 mod unfinished;
 mod wait;
@@ -41,11 +42,13 @@ use xioflow_journal::{Change, Journal, OpenRun, Outcome, Query};
 use xioflow_killpoint as killpoint;
 
 use crate::error::ExecuteError;
+use crate::groups::Groups;
 use crate::output::Artifacts;
 use crate::result::ProcessIdentity;
 
 pub use decide::Verdict;
 pub use preview::preview;
+pub use sweep::SweptGroup;
 
 pub(crate) use facts::{Init, Leaf, Liveness};
 pub(crate) use group::{
@@ -109,6 +112,13 @@ pub struct Decision {
     pub first: Option<First>,
 }
 
+/// What recovery has done.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) decisions: Vec<Decision>,
+    pub(crate) swept: Vec<SweptGroup>,
+}
+
 /// What became of leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,7 +144,8 @@ pub(crate) fn recover(
     journal: &Journal,
     artifacts: &Artifacts,
     holders: &Path,
-) -> Result<Vec<Decision>, ExecuteError> {
+    groups: &Groups,
+) -> Result<Recovered, ExecuteError> {
     let origin = Origin::of(journal.before(), journal)?;
     let mut all = Vec::new();
     for operation in journal.unsettled()?.operations {
@@ -147,6 +158,7 @@ pub(crate) fn recover(
     wait_for_helpers(&mut all);
     killpoint::pass(|| "recovery:waited");
     stop_the_rest(&mut all);
+    let swept = sweep::sweep(groups, journal, &all)?;
     killpoint::pass(|| "recovery:stopped");
     stop_action::put_back(&mut all, owners);
     let decisions = settle_all(journal, artifacts, &all, &open, &origin)?;
@@ -155,7 +167,7 @@ pub(crate) fn recover(
     word::remove_settled(holders, |operation_id| Ok(journal.operation(operation_id)?))?;
     drafts::remove(holders, journal)?;
     killpoint::pass(|| "recovery:words-removed");
-    Ok(decisions)
+    Ok(Recovered { decisions, swept })
 }
 
 /// Lets the helpers that are at work come to their end, within one time for all, and then the namespaces

@@ -1,4 +1,5 @@
 //! Operations in control groups of their own, in a place that was delegated for the test.
 
+mod crash;
 mod driver;
 mod place;
