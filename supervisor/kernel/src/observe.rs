@@ -95,7 +95,7 @@ pub(crate) struct TreeUse {
 }
 
 /// How long one look at a tree may take: a tree that forks without pause can be followed for ever.
-const TREE_USE_PATIENCE: Duration = Duration::from_millis(250);
+const TREE_USE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Looks at what the descendants of `holder` use, `init` left out. Else why that cannot be told.
 pub(crate) fn tree_use(holder: u32, init: Option<u32>) -> Result<TreeUse, String> {
@@ -111,6 +111,11 @@ pub(crate) fn tree_use(holder: u32, init: Option<u32>) -> Result<TreeUse, String
         pids: found.pids,
         is_complete: found.complete,
     })
+}
+
+/// How many processors the system has in use; `None` if it does not say.
+pub(crate) fn processors() -> Option<u32> {
+    xioflow_facts::processors()
 }
 
 /// The memory of processes where what they share counts in parts; `None` if one may not be looked into so closely.

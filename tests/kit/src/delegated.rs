@@ -246,6 +246,12 @@ fn hand_down(own: &Path) {
         .iter()
         .filter(|it| has_word(&own.join("cgroup.controllers"), it))
         .filter(|it| !has_word(&own.join("cgroup.subtree_control"), it));
+    let wanted: Vec<_> = wanted.collect();
+    if !wanted.is_empty() && own.join("cgroup.type").exists() {
+        // With processes in it the kernel would take cpu and pids all the same, and make it the root of a threaded
+        // subtree: its children take no processes then, and no memory controller. The real root alone has no type.
+        step_aside(own);
+    }
     for controller in wanted {
         let enable = || fs::write(own.join("cgroup.subtree_control"), format!("+{controller}"));
         for _ in 0..MOVES_MAX {

@@ -93,6 +93,7 @@ pub(crate) fn result(result: &OperationResult, note: Option<String>, code: Code,
     let mut lines: Vec<String> = ending(result, code).into_iter().collect();
     if !quiet {
         lines.extend(survivors(result));
+        lines.extend(limits::killed_for_others(result).map(str::to_owned));
         lines.extend(server_hint(result));
         lines.extend(outside(result));
         lines.extend(

@@ -31,6 +31,7 @@ fn code_of(kind: &str) -> Code {
         | kind::OUTPUT_PRUNED => Code::No,
         kind::OPERATION_ID_CONFLICT => Code::IdConflict,
         kind::RECOVERY_REQUIRED | kind::STILL_ALIVE | kind::CANNOT_TELL => Code::Indeterminate,
+        kind::LIMITS_REFUSED => Code::Unavailable,
         kind::JOIN_ABANDONED => Code::Command(130),
         NOT_UNDERSTOOD => Code::Unavailable,
         _ => Code::Internal,

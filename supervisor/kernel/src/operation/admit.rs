@@ -85,9 +85,7 @@ pub(super) fn execute(
         in_flight.note_answered();
         return replay(inner, &spec, recorded, &fingerprint, ReplayMode::Recorded);
     }
-    if let Some(limits) = &spec.limits {
-        limits::admissible(limits)?;
-    }
+    limits::admissible(inner, &spec)?;
     if let Some(feed) = feed {
         feeds.add(feed);
     }

@@ -9,12 +9,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xioflow_cgroup::Limits;
 use xioflow_killpoint as killpoint;
 use xioflow_protocol::{Descendants, Launch, LaunchFailure, Reply, Request, Stage};
 
 use super::gate::{Gated, bring_to_gate, discard};
 use super::group::HeldGroup;
+use super::limits::{Placed, make_group};
 use super::record;
 use super::supervise::{Supervision, supervise};
 use super::{Active, DescendantPolicy, Spec};
@@ -189,14 +189,15 @@ fn bring_in_group(
     stdin: Option<&OwnedFd>,
 ) -> Result<Result<Gated, LaunchFailure>, ExecuteError> {
     let asked = admitted.spec.command.driver;
-    let limits = Limits::default();
-    let group = HeldGroup::make(inner, asked.group(), &limits)?;
+    let Placed {
+        group,
+        may_do_without,
+    } = make_group(inner, &admitted.spec)?;
     let had_group = group.is_some();
     admitted.driver = asked.resolved(had_group);
     let gated = bring_to_gate(inner, admitted, stdin, group)?;
-    let may_do_without = had_group && HeldGroup::may_do_without(asked.group(), &limits);
     match gated {
-        Err(failure) if failure.stage == Stage::Group && may_do_without => {
+        Err(failure) if failure.stage == Stage::Group && had_group && may_do_without => {
             admitted.driver = asked.resolved(false);
             bring_to_gate(inner, admitted, stdin, None)
         }

@@ -47,9 +47,7 @@ pub(super) fn settle(facts: Facts<'_>) -> OperationResult {
     result.duration_ms = facts.duration_ms;
     result.supervisor_gap_ms = facts.gaps.late_ms();
     result.suspended_ms = facts.gaps.suspended_ms();
-    result.limits = facts.used.limits();
-    result.usage = facts.used.usage();
-    result.resource_sampling_error = facts.used.failed().map(str::to_owned);
+    facts.used.tell(&mut result);
     match facts.ending {
         Ending::Empty(end) => settle_over(&mut result, end, &facts),
         // What has ended can do nothing any more, whoever has still to wait for it.

@@ -368,3 +368,101 @@ fn usage_without_measure_is_no_crash() {
     assert_eq!(result.peak_memory_bytes, Some(u64::MAX));
     assert_eq!(result.cpu_time_ms, Some(u64::MAX / 1000));
 }
+
+/// A tree that the kernel ended for its memory, with and without a stop at the same time.
+fn killed_for_memory(
+    ending: &Ending,
+    stop: Option<TerminationReason>,
+    signalled: Option<i32>,
+) -> OperationResult {
+    let stop = stop.map(|reason| StopRequest {
+        reason,
+        manner: StopManner::Terminate,
+        grace: Duration::ZERO,
+    });
+    settle(Facts {
+        operation_id: "op",
+        run_id: "run",
+        driver: Driver::Reaper,
+        ending,
+        early_exit: None,
+        running: true,
+        stop: stop.as_ref(),
+        signalled,
+        used: &Used::killed_for_memory(),
+        undrained: &[],
+        holders: Holders::default(),
+        gaps: Gaps::begin(),
+        duration_ms: None,
+    })
+}
+
+#[test]
+fn a_limit_is_the_reason_unless_it_was_stopped_for_another_one() {
+    use TerminationReason as Reason;
+    for (stop, signal, reason, outcome) in [
+        (None, None, Reason::MemoryExceeded, Outcome::Failed),
+        // Asked for, and over before anything was sent.
+        (
+            Some(Reason::UserCancelled),
+            None,
+            Reason::MemoryExceeded,
+            Outcome::Failed,
+        ),
+        (
+            Some(Reason::TimedOut),
+            None,
+            Reason::MemoryExceeded,
+            Outcome::Failed,
+        ),
+        (
+            Some(Reason::MemoryExceeded),
+            Some(15),
+            Reason::MemoryExceeded,
+            Outcome::Failed,
+        ),
+        // What it reached while it was being ended.
+        (
+            Some(Reason::UserCancelled),
+            Some(15),
+            Reason::UserCancelled,
+            Outcome::Cancelled,
+        ),
+        (
+            Some(Reason::TimedOut),
+            Some(9),
+            Reason::TimedOut,
+            Outcome::Failed,
+        ),
+        (
+            Some(Reason::PidsExceeded),
+            Some(15),
+            Reason::PidsExceeded,
+            Outcome::Failed,
+        ),
+    ] {
+        let ending = Ending::Empty(end(KILLED, signal, Vec::new()));
+        let result = killed_for_memory(&ending, stop, signal);
+        assert_eq!(
+            (result.status, result.termination_reason),
+            (outcome, Some(reason)),
+            "{stop:?} {signal:?}"
+        );
+        let reached = result.limits.expect("it had limits").reached;
+        assert_eq!(reached, [crate::limits::Limit::Memory]);
+        assert_eq!(result.stop.is_some(), signal.is_some());
+    }
+}
+
+/// Where the end is not proven, no limit makes it so.
+#[test]
+fn a_limit_proves_no_end() {
+    let alive = Survivor {
+        process: ProcessNote::new(7, 99, b"sleep".to_vec(), Some(0)),
+        end: SurvivorEnd::Alive(WhyAlive::Unknown),
+    };
+    let ending = Ending::Remains(end(None, Some(9), vec![alive]));
+    let result = killed_for_memory(&ending, None, Some(9));
+    assert_eq!(result.status, Outcome::Indeterminate);
+    assert_eq!(result.termination_reason, None);
+}

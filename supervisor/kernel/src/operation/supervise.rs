@@ -169,7 +169,9 @@ impl<'a> Supervision<'a> {
             .spec
             .timeout
             .map(|timeout| timeout.saturating_sub(admitted.stdin_waited));
-        let watch = Watch::begin(admitted.spec.limits.as_ref(), watching::tree_of(&gated));
+        let leaf = gated.group.as_ref().map(HeldGroup::leaf);
+        let limits = admitted.spec.limits.as_ref();
+        let watch = Watch::begin(limits, watching::tree_of(&gated), leaf);
         let mut supervision = Self {
             inner,
             operation_id: &admitted.id,
@@ -252,6 +254,7 @@ impl<'a> Supervision<'a> {
             self.note_root_ended();
         }
         self.serve_stand();
+        self.watch_limits(ready.limits);
         self.check_clock()
     }
 
@@ -300,7 +303,7 @@ impl<'a> Supervision<'a> {
         self.silence = Some(Patience::new(patience));
         self.told.expect_more();
         if self.stop.is_none() && !self.is_stop_action {
-            if let Some(limit) = self.watch.reason_to_stop() {
+            if let Some(limit) = self.limit_reached() {
                 // It was reached before anything is done about the wish.
                 request.reason = limit;
             }
@@ -469,7 +472,6 @@ impl<'a> Supervision<'a> {
             self.wake_at = None;
             self.link.wake();
         }
-        self.watch_limits(now);
         if over(self.timeout_at) {
             self.timeout_at = None;
             self.note_time_over();
@@ -494,6 +496,7 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
     supervision.gaps.end();
     // The result is still to be recorded; there will be no more output.
     supervision.feeds.end();
+    let used = supervision.end_watch();
     let mut undrained = Vec::new();
     for drain in &mut supervision.drains {
         if drain.pipe().is_some() {
@@ -514,6 +517,6 @@ pub(super) fn supervise(mut supervision: Supervision<'_>) -> Observed {
         gaps: supervision.gaps,
         order: supervision.order,
         delegated: supervision.delegated,
-        used: supervision.watch.end(),
+        used,
     }
 }

@@ -2,4 +2,5 @@
 
 mod crash;
 mod driver;
+mod limits;
 mod place;

@@ -5,6 +5,7 @@
 mod descendants;
 mod exit_facts;
 mod groups;
+mod limits;
 mod pipes;
 mod races;
 mod signals;

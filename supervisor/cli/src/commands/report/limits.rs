@@ -6,6 +6,15 @@ use xioflow_kernel::journal::TerminationReason;
 use crate::duration::format_ms;
 use crate::size::format_size;
 
+/// Whose limit it was that a process was killed for, where it was not its own. A person would look at the command.
+pub(super) fn killed_for_others(result: &OperationResult) -> Option<&'static str> {
+    let killed = result.limit_events.as_ref()?.memory_oom_kill?;
+    let is_own = result.termination_reason == Some(TerminationReason::MemoryExceeded);
+    (killed > 0 && !is_own).then_some(
+        "the kernel killed a process of it for want of memory, for a limit that is above its own or that it has set itself",
+    )
+}
+
 /// Which limit it was, and what was seen; `None` for any other reason.
 pub(super) fn exceeded(result: &OperationResult) -> Option<String> {
     let asked = result.limits.as_ref().map(|limits| limits.asked);

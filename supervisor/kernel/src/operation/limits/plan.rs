@@ -1,6 +1,5 @@
 //! By which means each limit of an operation can be seen to, or why it cannot. Pure.
 
-use crate::error::ExecuteError;
 use crate::limits::{Enforcement, LimitMeans, Means, ResourceLimits, cpus};
 
 /// What the control group of an operation can do; without a group it is `None` where this is used.
@@ -80,18 +79,6 @@ const MEMORY: &str = "a control group of its own with the memory controller";
 const PIDS: &str = "a control group of its own with the pids controller";
 const CPU: &str = "a control group of its own with the cpu controller";
 const GROUP: &str = "a control group of its own";
-
-/// Refuses limits that cannot be enforced as they are asked for.
-pub(in crate::operation) fn admissible(limits: &ResourceLimits) -> Result<(), ExecuteError> {
-    match plan(limits, None) {
-        Ok(_) => Ok(()),
-        Err(Lacking { limit, needs }) => Err(ExecuteError::LimitsRefused {
-            limit,
-            why: format!("it needs {needs}, and this release makes none"),
-            remedy: "run it with `--limits soft`, or without that limit".to_owned(),
-        }),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ enum Source {
     Link,
     Root,
     Bell,
+    Limits,
     Pipe(usize),
 }
 
@@ -23,6 +24,7 @@ pub(super) struct Ready {
     pub(super) control: bool,
     pub(super) link: bool,
     pub(super) root: bool,
+    pub(super) limits: bool,
     pub(super) pipes: [bool; 2],
 }
 
@@ -46,6 +48,9 @@ impl Supervision<'_> {
             watch(Source::Link, self.link.as_fd(), wanted);
             if let (true, Some(pidfd)) = (self.root_watched, &self.root_pidfd) {
                 watch(Source::Root, pidfd.as_fd(), PollFlags::IN);
+            }
+            if let Some(events) = self.limit_events() {
+                watch(Source::Limits, events, PollFlags::IN);
             }
         }
         if let (Some(_), None, Some(bell)) = (self.timeout_at, &self.ending, &self.timeout_bell) {
@@ -73,6 +78,7 @@ impl Supervision<'_> {
                 Source::Link => ready.link = true,
                 // A failed poll says nothing of it, and there is nothing to read.
                 Source::Root => ready.root = !failed,
+                Source::Limits => ready.limits = true,
                 // The clock is looked at in every turn.
                 Source::Bell => {}
                 Source::Pipe(at) => ready.pipes[at] = true,
