@@ -21,8 +21,8 @@ pub(crate) use run::{Descendants, Driver, RunArgs, StopActionWhen};
 pub(crate) use settle::{AdjudicateArgs, RecoverArgs, Verdict};
 
 const HELP: &str = "\
-Exit status of run, attach, cancel, pause, resume, shutdown, recover, adjudicate, prune and doctor: their own
-pages, such as `xioflow run --help`. Of the others:
+Exit status of run, attach, cancel, pause, resume, shutdown, recover, adjudicate, prune and
+doctor: their own pages, such as `xioflow run --help`. Of the others:
   0   done                            1   no such operation
   64  usage                           70  not printed whole, or an internal error
   73  there is no domain, or it cannot be opened or read

@@ -108,7 +108,7 @@ mod tests {
             Some(90_000),
         );
         assert!(
-            told.contains("SIGSTOP") && told.contains("1m30s are left"),
+            told.contains("SIGSTOP") && told.contains("1 m 30 s are left"),
             "{told}"
         );
         let frozen = sentence("x", &standing(Some(PauseMeans::Freeze), true), None);
