@@ -6,7 +6,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use xioflow_facts::{PID_MAX_LIMIT, children, children_by_number};
+use xioflow_facts::{Numbers, PID_MAX_LIMIT, children, children_by_number};
 use xioflow_protocol::{Reply, encode};
 use xioflow_sys::{BorrowedFd, LastResortFd, Pid, Signal, getpid, kill, ppoll, send};
 
@@ -53,7 +53,8 @@ pub fn report_panic(info: &PanicInfo<'_>) {
 
 fn kill_children(helper: u32) {
     for _ in 0..SWEEPS_MAX {
-        let listed = children(helper).unwrap_or_else(|_| children_by_number(PID_MAX_LIMIT));
+        let all = Numbers::all(PID_MAX_LIMIT);
+        let listed = children(helper).unwrap_or_else(|_| children_by_number(all));
         for pid in listed.into_iter().filter_map(Pid::new) {
             // EPERM and ESRCH both leave nothing to do.
             let _sent = kill(pid, Signal::KILL);

@@ -11,9 +11,10 @@ use xioflow_protocol::{
     HELPER_EXIT_MISUSE, HELPER_EXIT_OK, HELPER_EXIT_SYSTEM, Identity, PROTOCOL_VERSION,
 };
 use xioflow_sys::{
-    AsFd, BorrowedFd, CWD, Entry, Errno, FileKind, OpenFlags, OwnedFd, Signal, SignalFd, SignalSet,
-    StandardFd, chdir, dup3, duplicate_above, fstat, getegid, geteuid, getgid, getpid, getuid,
-    openat, pidfd_open, set_child_subreaper, set_dumpable, set_mask, setsid, signalfd, write,
+    AsFd, BorrowedFd, CWD, Clock, Entry, Errno, FileKind, OpenFlags, OwnedFd, Signal, SignalFd,
+    SignalSet, StandardFd, chdir, dup3, duplicate_above, fstat, getegid, geteuid, getgid, getpid,
+    getuid, now, openat, pidfd_open, set_child_subreaper, set_dumpable, set_mask, setsid, signalfd,
+    write,
 };
 
 use crate::authority;
@@ -173,6 +174,7 @@ fn who_we_are() -> Result<(Helper, Identity), Errno> {
         group: stat.group,
         session: stat.session,
         pid_max: pid_max(),
+        begun: now(Clock::Monotonic),
     };
     let identity = Identity {
         pid,

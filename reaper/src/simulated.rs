@@ -3,6 +3,8 @@
 //! Nothing here is part of the program, which is made for this machine alone. The simulation that uses it
 //! is in `tests/simulation`.
 
+use core::time::Duration;
+
 use xioflow_protocol::Identity;
 use xioflow_sys::{BorrowedFd, SignalFd};
 
@@ -37,6 +39,8 @@ pub fn serve<S: System>(place: Place<'_>, proof: S::Proof) -> i32 {
         group: pid,
         session: pid,
         pid_max: place.pid_max,
+        // Long ago: there numbers go round at any time.
+        begun: Duration::ZERO,
     };
     let ground = Ground {
         control: place.control,

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use xioflow_facts::{CannotTell, Listing, Note, Stat, StatLine};
+use xioflow_facts::{CannotTell, Listing, Note, Numbers, Stat, StatLine};
 use xioflow_protocol::{Armour, LaunchFailure};
 use xioflow_sys::{
     BorrowedFd, ChildUsage, Clock, Ended, Errno, GroupId, OwnedFd, Pid, PollFd, Signal, SignalFd,
@@ -101,8 +101,11 @@ pub trait System: fmt::Debug + 'static {
     /// When they cannot be listed, or somebody may be missing.
     fn children(parent: u32) -> Result<Vec<u32>, CannotTell>;
 
-    /// The same by asking about every number up to `pid_max`.
-    fn children_by_number(pid_max: u32) -> Vec<u32>;
+    /// The same by asking about each of these numbers.
+    fn children_by_number(numbers: Numbers) -> Vec<u32>;
+
+    /// The number that was given last; `None` when that is not told.
+    fn last_pid() -> Option<u32>;
 
     /// Everyone who descends from `root`, as `xioflow_facts::descendants_adopted` finds them.
     ///

@@ -12,10 +12,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use xioflow_facts::{Descendant, Hidden, Listing, StatLine, Way};
-use xioflow_sys::{AsFd, Errno, GroupId, Pid, Signal};
+use xioflow_facts::{Descendant, Hidden, Listing, Numbers, StatLine, Way, may_have_gone_round};
+use xioflow_sys::{AsFd, Clock, Errno, GroupId, Pid, Signal};
 
+use crate::reap::childless;
 use crate::system::System;
 
 /// Who we are, so that we are never among the targets.
@@ -26,6 +28,8 @@ pub(crate) struct Helper {
     pub(crate) session: u32,
     /// Above every number that a process can have here.
     pub(crate) pid_max: u32,
+    /// When we began, of the clock that never goes back. Our number is a little older, our children's are not.
+    pub(crate) begun: Duration,
 }
 
 /// Someone of the tree, with the proof that it is.
@@ -78,9 +82,38 @@ impl Helper {
     }
 
     /// Our children, zombies among them. Where no list of them can be read, or somebody may be missing in it,
-    /// the kernel is asked about every number there is: that needs no file and no descriptor.
+    /// the kernel is asked about every number that one of them can have: that needs no descriptor.
     pub(crate) fn children<S: System>(&self) -> Vec<u32> {
-        S::children(self.pid).unwrap_or_else(|_| S::children_by_number(self.pid_max))
+        S::children(self.pid).unwrap_or_else(|_| by_number::<S>(self.numbers_of_children::<S>()))
+    }
+
+    /// Every number that a child of ours can have.
+    fn numbers_of_children<S: System>(&self) -> Numbers {
+        let age = S::now(Clock::Monotonic).saturating_sub(self.begun);
+        let is_early = !may_have_gone_round(self.pid_max, age);
+        let given = is_early.then(|| self.given_since::<S>()).flatten();
+        given.unwrap_or(Numbers::all(self.pid_max))
+    }
+
+    /// Some of our children, where it would take long to find all; none only if there is none.
+    ///
+    /// For one who kills them and comes back for the others: numbers mostly have not gone round, and then these
+    /// are all.
+    pub(crate) fn likely_children<S: System>(&self) -> Vec<u32> {
+        let likely = || {
+            let given = self.given_since::<S>();
+            let found = given.map(by_number::<S>).unwrap_or_default();
+            match found.is_empty() {
+                true => by_number::<S>(Numbers::all(self.pid_max)),
+                false => found,
+            }
+        };
+        S::children(self.pid).unwrap_or_else(|_| likely())
+    }
+
+    fn given_since<S: System>(&self) -> Option<Numbers> {
+        let last = S::last_pid()?;
+        Some(Numbers::given(self.pid, last, self.pid_max))
     }
 
     /// Adds our own children to a listing of those outside of some groups, where a scan shows some of all
@@ -235,6 +268,14 @@ impl Seen {
     }
 }
 
+/// That there is no child at all is one call; to ask about millions of numbers takes a second.
+fn by_number<S: System>(numbers: Numbers) -> Vec<u32> {
+    match childless::<S>() {
+        true => Vec::new(),
+        false => S::children_by_number(numbers),
+    }
+}
+
 /// Opens a pidfd, makes sure that it is the process that was meant, and signals through it.
 ///
 /// Where there are none, the moment between the look and the call is all that is left open.
@@ -284,14 +325,32 @@ mod tests {
     use crate::system::Linux;
     use proptest::prelude::*;
     use std::process::{Command, Stdio};
-    use xioflow_facts::{ProcessState, identity};
+    use xioflow_facts::{PID_MAX_LIMIT, ProcessState, identity};
 
     const HELPER: Helper = Helper {
         pid: 100,
         group: 100,
         session: 100,
         pid_max: 200,
+        begun: Duration::ZERO,
     };
+
+    #[test]
+    fn all_numbers_are_asked_only_once_they_can_have_gone_round() {
+        let helper = |begun| Helper {
+            pid: std::process::id(),
+            pid_max: PID_MAX_LIMIT,
+            begun,
+            ..HELPER
+        };
+        let all = Numbers::all(PID_MAX_LIMIT);
+        let young = helper(xioflow_sys::now(Clock::Monotonic)).numbers_of_children::<Linux>();
+        assert_ne!(young, all);
+        assert!(young.contains(std::process::id()));
+        // This machine has run for longer than it takes.
+        let old = helper(Duration::ZERO).numbers_of_children::<Linux>();
+        assert_eq!(old, all);
+    }
 
     fn process(pid: u32, parent: u32, group: u32, session: u32) -> Descendant {
         let state = ProcessState::Sleeping;

@@ -46,7 +46,9 @@ pub use identity::{Identity, Verification, identity, pidfd_inode, verify};
 pub use namespace::{Namespaces, own_namespaces, pid_namespace_of_children, proc_is_ours};
 pub use nearest::{Nearest, nearest_descendants};
 pub use note::{Note, process_note};
-pub use number::{PID_MAX_LIMIT, children_by_number, pid_max};
+pub use number::{
+    Numbers, PID_MAX_LIMIT, children_by_number, last_pid, may_have_gone_round, pid_max,
+};
 pub use path::ProcPath;
 pub use pipe::{PipeHolder, PipeHolders, pipe_holders, pipe_inode};
 pub use read::CannotTell;

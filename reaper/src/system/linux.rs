@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use xioflow_facts::{CannotTell, Listing, Note, Stat, StatLine};
+use xioflow_facts::{CannotTell, Listing, Note, Numbers, Stat, StatLine};
 use xioflow_protocol::{Armour, LaunchFailure};
 use xioflow_sys::{
     BorrowedFd, Capabilities, ChildUsage, Clock, Ended, Errno, GroupId, OwnedFd, Pid, PollFd,
@@ -88,8 +88,12 @@ impl System for Linux {
         xioflow_facts::children(parent)
     }
 
-    fn children_by_number(pid_max: u32) -> Vec<u32> {
-        xioflow_facts::children_by_number(pid_max)
+    fn children_by_number(numbers: Numbers) -> Vec<u32> {
+        xioflow_facts::children_by_number(numbers)
+    }
+
+    fn last_pid() -> Option<u32> {
+        xioflow_facts::last_pid()
     }
 
     fn descendants(

@@ -159,7 +159,7 @@ impl<S: System> Tree<S> {
         if let Some(namespace) = &self.namespace {
             return grouped + u32::from(namespace.kill::<S>());
         }
-        let reached = grouped + u32::from(self.kill_root_group()) + self.sweep_children();
+        let reached = grouped + u32::from(self.kill_root_group()) + self.sweep_likely();
         if self.is_crowded {
             self.begin_fight();
             self.fight();
@@ -192,7 +192,7 @@ impl<S: System> Tree<S> {
             return;
         }
         let generations = self.killing.generations;
-        self.sweep_children();
+        self.sweep_likely();
         if !self.killing.fights && self.killing.generations > GENERATIONS_MAX {
             self.begin_fight();
             self.fight();
@@ -209,9 +209,14 @@ impl<S: System> Tree<S> {
         self.killing.fights = true;
     }
 
+    /// Whoever is not found is, once these are gone or nothing moves.
+    fn sweep_likely(&mut self) -> u32 {
+        let found = self.helper.likely_children::<S>();
+        self.sweep_children(found)
+    }
+
     /// The last of the list came last, and is the likeliest to move on.
-    fn sweep_children(&mut self) -> u32 {
-        let found = self.helper.children::<S>();
+    fn sweep_children(&mut self, found: Vec<u32>) -> u32 {
         self.killing.found = found.len();
         self.killing.reaped = 0;
         let mut groups = BTreeSet::new();
@@ -267,7 +272,7 @@ impl<S: System> Tree<S> {
         if !self.killing.fights {
             self.begin_fight();
         }
-        self.sweep_children();
+        self.sweep_children(self.helper.children::<S>());
         self.fight();
         self.killing.in_vain += 1;
         let is_due = self.killing.in_vain >= LOOKS_IN_VAIN_MAX;

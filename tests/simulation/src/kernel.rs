@@ -91,6 +91,11 @@ impl Kernel {
         }
     }
 
+    /// The number before the next one.
+    pub(crate) const fn last_given(&self) -> u32 {
+        self.next.saturating_sub(1)
+    }
+
     pub(crate) fn ticks(&self) -> u64 {
         self.now_us / 10_000
     }

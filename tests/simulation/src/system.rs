@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use xioflow_facts::{CannotTell, Descendant, Hidden, Listing, Note, Stat, StatLine, Way};
+use xioflow_facts::{CannotTell, Descendant, Hidden, Listing, Note, Numbers, Stat, StatLine, Way};
 use xioflow_protocol::{Armour, Containment, LaunchFailure, Stage};
 use xioflow_reaper::simulated::{Command, Keeper, Namespace, Spawned, Standard, System};
 use xioflow_sys::{
@@ -186,8 +186,15 @@ impl System for Simulated {
         })
     }
 
-    fn children_by_number(_pid_max: u32) -> Vec<u32> {
-        call("asks for each number", 0, |world| numbers(world, HELPER))
+    fn children_by_number(asked: Numbers) -> Vec<u32> {
+        call("asks for each number", 0, |world| {
+            let children = numbers(world, HELPER).into_iter();
+            children.filter(|&pid| asked.contains(pid)).collect()
+        })
+    }
+
+    fn last_pid() -> Option<u32> {
+        in_world(|world| Some(world.kernel.last_given()))
     }
 
     fn descendants(
