@@ -411,7 +411,9 @@ fn answer(finished: &Finished) -> Ended {
         ("already_adjudicated", Some(1)) => RefusalKind::AlreadyAdjudicated,
         ("arbiter_lost", _) => RefusalKind::ArbiterGone,
         ("domain_closed" | "shutting_down", _) => RefusalKind::DomainClosed,
-        ("unsupported" | "driver_refused", Some(69)) => RefusalKind::NotEnforceable,
+        ("driver_refused" | "limits_refused" | "group_refused", Some(69)) => {
+            RefusalKind::NotEnforceable
+        }
         ("fenced", Some(75)) => RefusalKind::Fenced,
         ("not_recorded", Some(70)) => RefusalKind::NotRecorded,
         _ => RefusalKind::Other,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::contract::Unsupported;
 use crate::document::Document;
-use crate::work::{Input, Work};
+use crate::work::{Input, Limit, Work};
 
 /// The library `xioflow-kernel`.
 #[derive(Debug, Clone, Copy)]
@@ -175,15 +175,20 @@ impl Host {
     }
 }
 
+fn hard(limit: Limit) -> ResourceLimits {
+    let limits = ResourceLimits::default();
+    match limit {
+        Limit::Memory => limits.memory_bytes(64 << 20),
+        Limit::Pids => limits.pids(16),
+        Limit::CpuTime => limits.cpu_time(Duration::from_secs(10)),
+    }
+}
+
 fn document(result: &xioflow_kernel::OperationResult) -> Document {
     Document(serde_json::to_value(result).expect("a result is JSON"))
 }
 
 fn command(work: &Work) -> Result<Command, Unsupported> {
-    if work.hard_limit.is_some() {
-        let why = "the library has no words for limits, so none can be asked for and degraded";
-        return Err(Unsupported::because(why));
-    }
     let mut command = Command::new(&work.program)
         .args(&work.args)
         .cwd(&work.cwd)
@@ -249,6 +254,9 @@ impl Running {
         if let Some(bytes) = work.watched_memory_bytes {
             let limits = ResourceLimits::default().memory_bytes(bytes);
             operation = operation.limits(limits.enforcement(Enforcement::Soft));
+        }
+        if let Some(limit) = work.hard_limit {
+            operation = operation.limits(hard(limit));
         }
         let leases = work.leases.iter();
         let mut operation = leases.fold(operation, |operation, lease| operation.lease(lease));
@@ -339,7 +347,9 @@ fn refusal(error: &ExecuteError) -> Refusal {
             RefusalKind::OverBudget
         }
         ExecuteError::RunClosed { .. } => RefusalKind::RunClosed,
-        ExecuteError::DriverRefused { .. } => RefusalKind::NotEnforceable,
+        ExecuteError::DriverRefused { .. }
+        | ExecuteError::LimitsRefused { .. }
+        | ExecuteError::GroupRefused(_) => RefusalKind::NotEnforceable,
         ExecuteError::DomainClosed => RefusalKind::DomainClosed,
         ExecuteError::JoinAbandoned { .. } => RefusalKind::JoinAbandoned,
         ExecuteError::Unrecorded { .. } => RefusalKind::NotRecorded,
