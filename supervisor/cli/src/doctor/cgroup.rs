@@ -1,39 +1,65 @@
-//! Control groups: the own group is looked at, and if it can be used a leaf is made and removed.
+//! Control groups: the own group is looked at, and if it can be used a leaf is made and removed, and a command is ended
+//! in another one (`group_trial`).
+
+use std::path::Path;
 
 use serde_json::{Value, json};
 use xioflow_cgroup::{
     Controllers, Delegated, Delegation, Hierarchy, OwnGroup, Proof, ProofError, Verdict,
     delegation, prove_leaf,
 };
+use xioflow_protocol::GroupEntry;
 
+use super::group_trial::{self, Outcome, TrialError};
 use super::report::{Finding, with_causes};
 
-/// Looks, and proves if there is something to prove. No process is moved.
-pub(super) fn look() -> Finding {
+/// Looks, and proves if there is something to prove: by a leaf that is made, and by a command that is ended in one. No process
+/// of others is moved.
+pub(super) fn look(helper: Result<&Path, &String>) -> Finding {
     let delegation = delegation();
     let proof = match delegation.verdict {
         Verdict::Ready { .. } | Verdict::Partial { .. } => Some(prove_leaf(&delegation)),
         Verdict::Missing { .. } | Verdict::CannotTell { .. } => None,
     };
-    judge(&delegation.verdict, proof.as_ref()).with_facts(facts(&delegation, proof.as_ref()))
+    let trial = match (&proof, helper) {
+        (Some(Ok(_)), Ok(helper)) => Some(group_trial::run(helper)),
+        _ => None,
+    };
+    let facts = facts(&delegation, proof.as_ref(), trial.as_ref());
+    judge(&delegation.verdict, proof.as_ref(), trial.as_ref()).with_facts(facts)
 }
 
-fn judge(verdict: &Verdict, proof: Option<&Result<Proof, ProofError>>) -> Finding {
+type Trial = Result<Outcome, TrialError>;
+
+fn judge(
+    verdict: &Verdict,
+    proof: Option<&Result<Proof, ProofError>>,
+    trial: Option<&Trial>,
+) -> Finding {
     if let Some(Err(error)) = proof {
         return Finding::missing(with_causes(error));
     }
+    if let Some(Err(error)) = trial {
+        return Finding::missing(with_causes(error));
+    }
+    let did = match trial {
+        Some(Ok(Outcome { emptied: false, .. })) => {
+            return Finding::missing("a command was not ended by the order to end its group");
+        }
+        Some(Ok(_)) => "a command was made in a leaf and ended by one write",
+        _ => "a leaf was made and removed",
+    };
     match verdict {
-        Verdict::Ready { directory } => Finding::ready(format!(
-            "a leaf was made in {} and removed",
-            directory.display()
-        )),
+        Verdict::Ready { directory } => {
+            Finding::ready(format!("{did}, in {}", directory.display()))
+        }
         Verdict::Partial {
             directory,
             shortfalls,
             remedy,
         } => {
             let reasons: Vec<_> = shortfalls.iter().map(ToString::to_string).collect();
-            let works = format!("a leaf can be made in {}", directory.display());
+            let works = format!("{did}, in {}", directory.display());
             Finding::weaker(format!("{works}, but {}", reasons.join("; ")))
                 .with_remedy(remedy.clone())
         }
@@ -44,7 +70,12 @@ fn judge(verdict: &Verdict, proof: Option<&Result<Proof, ProofError>>) -> Findin
     }
 }
 
-fn facts(delegation: &Delegation, proof: Option<&Result<Proof, ProofError>>) -> Value {
+fn facts(
+    delegation: &Delegation,
+    proof: Option<&Result<Proof, ProofError>>,
+    trial: Option<&Trial>,
+) -> Value {
+    let tried = trial.and_then(|trial| trial.as_ref().ok());
     json!({
         "hierarchy": delegation.hierarchy.as_ref().map(hierarchy_name),
         "heldByV1": delegation.hierarchy.as_ref().map(|hierarchy| names(hierarchy.held_by_v1())),
@@ -52,6 +83,9 @@ fn facts(delegation: &Delegation, proof: Option<&Result<Proof, ProofError>>) -> 
         "leafMade": proof.map(Result::is_ok),
         "leafControllers": proof.and_then(|proof| proof.as_ref().ok()).map(|proof| names(proof.controllers)),
         "leafKill": proof.and_then(|proof| proof.as_ref().ok()).and_then(|proof| proof.kill_file.known()),
+        // Whether the kernel makes a command there, or it has to be moved.
+        "clonedInto": tried.map(|it| it.entry == GroupEntry::Cloned),
+        "emptiedByKill": tried.map(|it| it.emptied),
         "systemd": delegation.host.systemd,
         "userManager": delegation.host.user_manager,
     })
@@ -114,7 +148,12 @@ mod tests {
     use crate::doctor::report::{self, Check};
 
     fn check(verdict: &Verdict, proof: Option<&Result<Proof, ProofError>>) -> Check {
-        Check::new("cgroup", "control groups", false, judge(verdict, proof))
+        Check::new(
+            "cgroup",
+            "control groups",
+            false,
+            judge(verdict, proof, None),
+        )
     }
 
     #[test]
@@ -169,7 +208,7 @@ mod tests {
 
     #[test]
     fn this_host_leaves_no_leaf_behind() {
-        let check = Check::new("cgroup", "control groups", false, look());
+        let check = Check::new("cgroup", "control groups", false, look(Err(&String::new())));
         let Some(directory) = check.facts["group"]["directory"].as_str() else {
             println!("skipped: no visible control group ({})", check.detail);
             return;

@@ -98,11 +98,16 @@ impl Holder {
 
     /// Exchanges greetings.
     pub(super) fn hello(&mut self) -> Result<Hello, HolderError> {
+        self.hello_with(&[])
+    }
+
+    /// The same, asking for what these features name.
+    pub(super) fn hello_with(&mut self, features: &[&str]) -> Result<Hello, HolderError> {
         self.send(&Request::Hello(Hello {
             protocol: PROTOCOL_VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             identity: None,
-            features: Vec::new(),
+            features: features.iter().map(|&it| it.to_owned()).collect(),
         }))?;
         match self.next_reply()? {
             Reply::Hello(hello) => Ok(hello),

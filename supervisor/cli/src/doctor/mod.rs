@@ -8,6 +8,7 @@
 //!
 //! Neighbours: the command line passes the helper's path and a writer; each check has a file.
 
+mod armour;
 mod bubblewrap;
 mod cgroup;
 mod domain;
@@ -15,6 +16,7 @@ mod domain_filesystem;
 mod escapee;
 mod file_system;
 mod git;
+mod group_trial;
 mod helper;
 mod holder_probe;
 mod landlock;
@@ -59,7 +61,7 @@ struct Examination {
 }
 
 /// From what everything needs to what only some commands ask for.
-const EXAMINATIONS: [Examination; 10] = [
+const EXAMINATIONS: [Examination; 11] = [
     Examination {
         id: "helper",
         title: "helper program",
@@ -77,6 +79,12 @@ const EXAMINATIONS: [Examination; 10] = [
         title: "pid namespaces",
         required: false,
         look: |options| pid_namespace::look(options.helper.as_deref()),
+    },
+    Examination {
+        id: "helper-armour",
+        title: "armour of the helper",
+        required: false,
+        look: |options| armour::look(options.helper.as_deref()),
     },
     Examination {
         id: "pidfd",
@@ -100,7 +108,7 @@ const EXAMINATIONS: [Examination; 10] = [
         id: "cgroup",
         title: "control groups",
         required: false,
-        look: |_| cgroup::look(),
+        look: |options| cgroup::look(options.helper.as_deref()),
     },
     Examination {
         id: "landlock",

@@ -298,6 +298,26 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[test]
+    fn an_arbiter_that_does_not_know_a_parameter_is_of_another_build() {
+        let said = "the parameters of op.execProcess: unknown variant `cgroup`";
+        let fault = Fault::new(code::INVALID_PARAMS, said);
+        let ExecuteError::Arbiter(error) = ExecuteError::from(fault) else {
+            panic!("not from the arbiter");
+        };
+        let ArbiterError::Refused {
+            kind, causes, hint, ..
+        } = *error
+        else {
+            panic!("{error:?}");
+        };
+        assert_eq!(
+            (kind.as_str(), causes),
+            (NOT_UNDERSTOOD, vec![said.to_owned()])
+        );
+        assert!(hint.is_some_and(|hint| hint.contains("xioflow shutdown")));
+    }
+
     fn fault(kind: &str, subject: Value) -> Fault {
         let members = subject.as_object().unwrap().clone();
         let fault = Fault::refused(kind, "the arbiter's sentence");
