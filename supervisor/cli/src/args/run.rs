@@ -27,6 +27,7 @@ Examples:
   xioflow run --json -- make | jq .treeSettlement
   xioflow run --lease port:8080 --wait 30s -- npm start
   xioflow run --memory 2GiB --pids 256 --limits soft -- make -j
+  systemd-run --user --scope -p Delegate=yes xioflow run -- make   in a control group
   xioflow run --driver pidns -- ./untrusted-build.sh      ended by the kernel, whoever dies
   xioflow run --timeout 20m --stop-action 'docker rm -f build-7' -- docker run --name build-7 img
   xioflow attach $(xioflow run --detach -- make)";
@@ -183,13 +184,17 @@ pub(crate) enum Descendants {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Driver {
-    /// What this release takes unless it is told otherwise: reaper
+    /// What this host gives: cgroup where the own control group is delegated, else reaper; the result
+    /// says which. As root in the root of the whole hierarchy it is reaper
     Auto,
     /// A helper that adopts every orphan, and ends the tree when this program dies
     Reaper,
-    /// A control group of its own (not in this release)
+    /// The same, and a control group of its own: one write ends all of it, whoever is in it, and what
+    /// is left when this program and the helper are killed at once is found by whoever comes next.
+    /// It is made below the group of the arbiter, or of this program with --no-arbiter. Exit status 69
+    /// where none can be made, with what to do
     Cgroup,
-    /// A process-id namespace of its own: nothing lives even when helper and supervisor are killed at
+    /// A process-id namespace of its own, and a control group where auto would take one: nothing lives even when helper and supervisor are killed at
     /// once. The command sees other process ids; without privilege, files of other users are nobody's
     /// and setuid programs (sudo) do not work. Exit status 69 where the host forbids it
     Pidns,
