@@ -1,15 +1,15 @@
 //! A tree in a control group of its own: made there, ended by one write, and over only when the group is empty as well.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use xioflow_kit::{Deadline, Delegated, Holder, Order, Stage, delegated, each_user, wait};
 use xioflow_protocol::{
-    Containment, Exit, FEATURE_CONTROL_GROUP, GroupEntry, Reply, Request, Stage as Step, StopPlan,
-    TreeEnd,
+    Containment, Exit, FEATURE_CONTROL_GROUP, GroupEntry, Reply, Request, ResourceLimit,
+    Stage as Step, StopPlan, TreeEnd,
 };
 
 use crate::{
@@ -449,4 +449,65 @@ fn the_last_word_says_that_the_group_is_empty() {
         place.assert_empty();
         holder.wait();
     });
+}
+
+/// The kernel's own SIGKILL asks for no permission: without a group an ordinary helper could only name it.
+#[test]
+fn a_member_that_became_another_user_is_ended_by_an_ordinary_helper() {
+    let stage = Stage::ordinary();
+    if stage.user_id().is_none() {
+        println!("skipped: needs root, to make a set-user-ID program");
+        return;
+    }
+    let Some(place) = Place::or_skip(&stage) else {
+        return;
+    };
+    let become_root = stage.path("become-root");
+    fs::copy("/usr/bin/setpriv", &become_root).expect("setpriv of util-linux");
+    fs::set_permissions(&become_root, fs::Permissions::from_mode(0o4755)).expect("chmod");
+    let told = stage.path("told");
+    let script = format!(
+        "{} --reuid=0 --regid=0 --clear-groups /bin/sh -c 'echo $$ >{told}.new; mv {told}.new {told}; exec sleep 600' & wait",
+        become_root.display(),
+        told = told.display(),
+    );
+    let mut order = Order::shell(&stage, &script).in_group(&place.leaf);
+    order.launch.no_new_privs = false;
+    let mut holder = place.helper(&stage);
+    let _entered = entry(&mut holder, &order);
+    holder.send(&Request::Release);
+    wait::file(&told, Deadline::usual());
+    let pid = xioflow_kit::fixture_pids(&told)[0];
+    let owner = fs::metadata(format!("/proc/{pid}"))
+        .expect("it lives")
+        .uid();
+    assert_eq!(owner, 0, "it is root's");
+    let (_, end) = kill(&mut holder);
+    assert_eq!(end.group_empty, Some(true));
+    assert_all_gone(&[pid]);
+}
+
+/// Without a group so many sessions that all run leave an ordinary helper too little of the processor (decision 0034).
+#[test]
+fn a_bomb_of_two_thousand_sessions_is_ended_in_time() {
+    let stage = Stage::ordinary();
+    let Some(place) = Place::or_skip(&stage) else {
+        return;
+    };
+    let (mut order, ready) = tree(&stage, &["endless-bomb", "new-session"]);
+    // `RLIMIT_NPROC` of setrlimit(2).
+    let (resource, most) = (6, 2000);
+    order.launch.limits = vec![ResourceLimit {
+        resource,
+        soft: most,
+        hard: most,
+    }];
+    let mut holder = place.helper(&stage);
+    let _entered = entry(&mut holder, &order.in_group(&place.leaf));
+    holder.send(&Request::Release);
+    wait::file(&ready, Deadline::usual());
+    holder.send(&Request::Stop(StopPlan::kill(5000)));
+    let (_, end) = until_empty(&mut holder);
+    assert_eq!(end.group_empty, Some(true));
+    place.assert_empty();
 }
