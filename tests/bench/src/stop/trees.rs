@@ -4,7 +4,7 @@ use std::env;
 use std::error::Error;
 use std::fmt;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +40,8 @@ pub(super) enum Way {
     Helper { ordinary: bool },
     /// By an ordinary user's, in a PID namespace of its own.
     Namespace,
+    /// By an ordinary user's, in a control group as well.
+    Group { hierarchy: PathBuf },
 }
 
 impl fmt::Display for Way {
@@ -49,12 +51,13 @@ impl fmt::Display for Way {
             Self::Helper { ordinary: true } => "helper",
             Self::Helper { ordinary: false } => "helper of root",
             Self::Namespace => "helper, namespace",
+            Self::Group { .. } => "helper, group",
         })
     }
 }
 
 /// All of them, the limit first.
-pub(super) fn ways() -> Result<[Way; 4], Box<dyn Error>> {
+pub(super) fn ways() -> Result<[Way; 5], Box<dyn Error>> {
     let hierarchy = HIERARCHIES
         .iter()
         .map(Path::new)
@@ -69,6 +72,9 @@ pub(super) fn ways() -> Result<[Way; 4], Box<dyn Error>> {
         Way::Helper { ordinary: true },
         Way::Helper { ordinary: false },
         Way::Namespace,
+        Way::Group {
+            hierarchy: hierarchy.to_owned(),
+        },
     ])
 }
 
@@ -78,21 +84,35 @@ impl Way {
         match self {
             Self::Cgroup { hierarchy } => by_cgroup(hierarchy, case),
             Self::Helper { ordinary: true } => {
-                by_helper(&Stage::ordinary(), case, Containment::Subreaper)
+                by_helper(&Stage::ordinary(), case, Containment::Subreaper, None)
             }
             Self::Helper { ordinary: false } => {
-                by_helper(&Stage::new(), case, Containment::Subreaper)
+                by_helper(&Stage::new(), case, Containment::Subreaper, None)
             }
-            Self::Namespace => by_helper(&Stage::ordinary(), case, Containment::PidNamespace),
+            Self::Namespace => by_helper(&Stage::ordinary(), case, Containment::PidNamespace, None),
+            Self::Group { hierarchy } => {
+                let stage = Stage::ordinary();
+                let place = Delegated::make(hierarchy, &stage)?;
+                by_helper(&stage, case, Containment::Subreaper, Some(&place))
+            }
         }
     }
 }
 
-fn by_helper(stage: &Stage, case: Case, containment: Containment) -> Result<Ended, Box<dyn Error>> {
+fn by_helper(
+    stage: &Stage,
+    case: Case,
+    containment: Containment,
+    place: Option<&Delegated>,
+) -> Result<Ended, Box<dyn Error>> {
     let ready = stage.path("ready");
     let mut order = Order::shell(stage, &script(stage, &ready, case));
     order.launch.containment = containment;
     let mut holder = Holder::start(stage);
+    if let Some(place) = place {
+        place.take_in(holder.pid())?;
+        order = order.in_group(&place.leaf.0);
+    }
     holder.launch(&order);
     let Reply::Spawned { namespace, .. } = holder.reply() else {
         return Err("the launch failed".into());
@@ -146,6 +166,35 @@ fn script(stage: &Stage, ready: &Path, case: Case) -> String {
 
 fn count_alive(pids: &[u32]) -> usize {
     pids.iter().filter(|pid| kit_wait::is_alive(**pid)).count()
+}
+
+/// A group that an ordinary user may use, and one in it for a tree.
+struct Delegated {
+    // Removed before the one that it is in.
+    leaf: Group,
+    root: Group,
+}
+
+impl Delegated {
+    fn make(hierarchy: &Path, stage: &Stage) -> Result<Self, Box<dyn Error>> {
+        let root = Group::make(hierarchy)?;
+        let leaf = Group::make(&root.0)?;
+        for group in [&root.0, &leaf.0] {
+            let files = fs::read_dir(group)?.map(|it| it.map(|it| it.path()));
+            for path in files.chain([Ok(group.clone())]) {
+                chown(path?, stage.user_id(), stage.user_id())?;
+            }
+        }
+        Ok(Self { leaf, root })
+    }
+
+    /// Only from within may an ordinary user put processes into the one below.
+    fn take_in(&self, pid: u32) -> Result<(), Box<dyn Error>> {
+        Ok(fs::write(
+            self.root.0.join("cgroup.procs"),
+            pid.to_string(),
+        )?)
+    }
 }
 
 /// A control group of our own, removed when it is dropped.
