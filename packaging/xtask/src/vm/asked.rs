@@ -17,7 +17,7 @@ privileges, no /dev/kvm needed. Arguments behind -- go to each test program, for
                       root-shell        root, in a login session
                       user-shell        an ordinary user, in a login session: nothing is delegated
                       cgroup-namespace  root, in a cgroup namespace of its own
-  --suite NAME      what is run; may be repeated; default: what CI runs: doctor, crates, cgroup, conformance, matrix;
+  --suite NAME      what is run; may be repeated; default: doctor, crates, cgroup, conformance, matrix;
                     others by their names: command, holder, embedded, crash, hosts, field, trees, ...
   --command TEXT    instead of a suite, a line for the guest's shell; the programs are in its PATH
   --shell           instead of a suite, a shell on the guest's serial console, in the one place that is named
