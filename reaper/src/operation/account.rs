@@ -40,6 +40,8 @@ impl<S: System> Operation<S> {
     /// Makes sure that the account is heard: by the supervisor, or by whoever recovers after it.
     pub(super) fn account(&mut self, channel: &Channel<'_>, account: Account) -> After {
         self.stage = Stage::Over;
+        // Nobody is killed any more, so nothing is due: a time that has passed would be waited for again and again.
+        self.pace = None;
         if !self.announced {
             return leave(HELPER_EXIT_OK);
         }
