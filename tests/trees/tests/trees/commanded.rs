@@ -30,6 +30,9 @@ impl<'a> Commanded<'a> {
         let first = "kill -STOP $$; exec \"$@\"";
         let run = stage.run("/bin/sh").args(["-c", first, "sh"]);
         let run = run.arg(stage.program("xioflow"));
+        // The group is a witness. Left to itself, xioflow would take it for a place that is delegated, and hold the tree
+        // in a group below it.
+        let run = run.env("XIOFLOW_DRIVER", "reaper");
         let run = run.args(["run", "--json", "--op", id, "--wait", "60s"]);
         let run = run.args(options).arg("--").arg(stage.fixture());
         let run = run.args(["--ttl", "120", "--ready"]).arg(&ready);
